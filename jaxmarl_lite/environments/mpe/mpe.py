@@ -1,0 +1,118 @@
+"""What the MPE scenarios share: state, spaces, keywords, stepping and drawing."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+
+from jaxmarl_lite.environments import multi_agent_env
+from jaxmarl_lite.environments.mpe import world as physics
+from jaxmarl_lite.environments.mpe.world import World
+from jaxmarl_lite.environments.spaces import Box, Discrete, Space
+
+
+@struct.dataclass
+class State(multi_agent_env.State):
+    """Rows of `p_pos` and `p_vel`: agents first, then landmarks."""
+
+    p_pos: jax.Array  # (num_entities, 2) float32, world units
+    p_vel: jax.Array  # (num_entities, 2) float32, world units per unit of time (a step lasts 0.1)
+    c: jax.Array  # (num_agents, dim_c) float32, the messages sent in the last step
+
+
+def either(name: str, value: Any, alias: str, alias_value: Any, default: Any) -> Any:
+    """The value of a keyword that has two names. ValueError if both are given and differ."""
+    if value is not None and alias_value is not None and value != alias_value:
+        raise ValueError(f"{name}={value!r} and {alias}={alias_value!r} are one keyword: give one of them.")
+    given = value if value is not None else alias_value
+    return default if given is None else given
+
+
+def check_count(name: str, value: Any, minimum: int = 1) -> int:
+    """`value` as an int. ValueError unless it is an integer of at least `minimum`."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < minimum:
+        raise ValueError(f"{name} must be an integer >= {minimum}, got {value!r}.")
+    return int(value)
+
+
+class MPE(multi_agent_env.MultiAgentEnv):
+    """Base class of the scenarios; a scenario writes `get_obs`, `rewards` and, if it can succeed, `is_terminal`.
+
+    Args:
+        world: the bodies and their physics.
+        agents: the agents' names, in the order of the world's rows.
+        observation_sizes: length of each agent's observation.
+        action_type: "Discrete" or "Continuous" (mpe2's name for it: `continuous_actions`).
+        max_steps: steps until the time limit (mpe2's name for it: `max_cycles`), 25 by default.
+        colors: RGB in 0..1 of each entity, for drawing.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        agents: list[str],
+        observation_sizes: list[int],
+        action_type: str | None,
+        continuous_actions: bool | None,
+        max_steps: int | None,
+        max_cycles: int | None,
+        colors: list[tuple[float, float, float]],
+    ):
+        if continuous_actions not in (None, True, False):
+            raise ValueError(f"continuous_actions must be True or False, got {continuous_actions!r}.")
+        alias = None if continuous_actions is None else ("Continuous" if continuous_actions else "Discrete")
+        self.action_type = either("action_type", action_type, "continuous_actions", alias, "Discrete")
+        if self.action_type not in ("Discrete", "Continuous"):
+            raise ValueError(f"action_type must be 'Discrete' or 'Continuous', got {action_type!r}.")
+        self.max_steps = check_count("max_steps", either("max_steps", max_steps, "max_cycles", max_cycles, 25))
+        self.world = world
+        self.agents = list(agents)
+        self.colors = list(colors)
+        self.observation_spaces = {
+            a: Box(-np.inf, np.inf, (size,)) for a, size in zip(self.agents, observation_sizes, strict=True)
+        }
+        self.action_spaces = {a: self._action_space(i) for i, a in enumerate(self.agents)}
+
+    def _action_space(self, agent: int) -> Space:
+        movable, speaks, dim_c = self.world.movable[agent], not self.world.silent[agent], self.world.dim_c
+        if self.action_type == "Continuous":
+            return Box(0.0, 1.0, (physics.NUM_MOVES * movable + dim_c * speaks,))
+        return Discrete((physics.NUM_MOVES if movable else 1) * (dim_c if speaks else 1))
+
+    def reset(self, key: jax.Array) -> tuple[dict[str, jax.Array], State]:
+        """Everything at rest, at uniform positions in [-1, 1]^2."""
+        world = self.world
+        state = State(
+            step=jnp.int32(0),
+            done=jnp.array(False),
+            p_pos=jax.random.uniform(key, (world.num_entities, 2), jnp.float32, -1.0, 1.0),
+            p_vel=jnp.zeros((world.num_entities, 2), jnp.float32),
+            c=jnp.zeros((world.num_agents, world.dim_c), jnp.float32),
+        )
+        return self.get_obs(state), state
+
+    def step_env(self, key: jax.Array, state: State, actions: dict[str, jax.Array]) -> tuple:
+        """One step without auto-reset: obs, state, reward, done, info. See `MultiAgentEnv.step`."""
+        self.check_actions(actions)
+        ordered = [jnp.asarray(actions[a]) for a in self.agents]
+        p_pos, p_vel, c = physics.step(self.world, key, state.p_pos, state.p_vel, ordered)
+        step = state.step + 1
+        state = state.replace(step=step, p_pos=p_pos, p_vel=p_vel, c=c)
+        # As in the reference, a success in the very last step counts as the time limit.
+        truncated = step >= self.max_steps
+        terminated = self.is_terminal(state) & ~truncated
+        done = terminated | truncated
+        state = state.replace(done=done)
+        dones = {agent: done for agent in [*self.agents, "__all__"]}
+        info = {"terminated": terminated, "truncated": truncated}
+        return self.get_obs(state), state, self.rewards(state), dones, info
+
+    def rewards(self, state: State) -> dict[str, jax.Array]:
+        """The reward of each agent for reaching `state`, float32 scalars."""
+        raise NotImplementedError
+
+    def is_terminal(self, state: State) -> jax.Array:
+        """Whether the task is done before the time limit, a bool scalar."""
+        return jnp.array(False)
