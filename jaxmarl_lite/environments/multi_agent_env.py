@@ -34,6 +34,8 @@ class MultiAgentEnv:
     observation_spaces: dict[str, Space]
     action_spaces: dict[str, Space]
     max_steps: int
+    # Team returns of random play and of a good scripted controller, where they were measured: a scale for scores.
+    return_anchors: tuple[float, float] | None = None
 
     @property
     def num_agents(self) -> int:

@@ -124,15 +124,16 @@ class BatchWrapper:
         by_agent = self.to_dict(actions)
         if self.action_size is not None:
             by_agent = {a: by_agent[a][:, :n] for a, n in zip(self.agents, self._action_sizes, strict=True)}
-        key_step, key_reset = jax.random.split(key)
-        keys = jax.random.split(key_step, self.num_envs)
+        # Only what is used is computed: no keys for environments without noise, none for resets in most steps.
+        keys = jax.random.split(jax.random.fold_in(key, 0), self.num_envs)
         obs, state, reward, done, info = jax.vmap(self.env.step_env)(keys, state, by_agent)
         obs, done = self._observe(obs), done["__all__"]
-        next_obs, state = cond_any(done, self._restart, self._go_on, done, key_reset, obs, state)
+        next_obs, state = cond_any(done, self._restart, self._go_on, done, key, obs, state)
         return next_obs, state, self.to_array(reward), done, {**info, "final_obs": obs}
 
     def _restart(self, done: jax.Array, key: jax.Array, obs: jax.Array, state: Any) -> tuple[jax.Array, Any]:
-        return jax.tree.map(lambda new, old: _where(done, new, old), self.reset(key), (obs, state))
+        fresh = self.reset(jax.random.fold_in(key, 1))
+        return jax.tree.map(lambda new, old: _where(done, new, old), fresh, (obs, state))
 
     def _go_on(self, done: jax.Array, key: jax.Array, obs: jax.Array, state: Any) -> tuple[jax.Array, Any]:
         return obs, state

@@ -116,3 +116,23 @@ class MPE(multi_agent_env.MultiAgentEnv):
     def is_terminal(self, state: State) -> jax.Array:
         """Whether the task is done before the time limit, a bool scalar."""
         return jnp.array(False)
+
+    def render(self, state: State) -> np.ndarray:
+        """A picture of one instance's state, with the step and the messages below it: (H, W, 3) uint8.
+
+        Raises:
+            ValueError: for a batch of states, or positions that are not finite.
+        """
+        # Here, because training needs no Pillow.
+        from jaxmarl_lite.viz.draw import agent_labels, draw_particles, message_text
+
+        if np.ndim(state.step):
+            raise ValueError(f"render draws one instance's state, got a batch of shape {np.shape(state.step)}.")
+        continuous = self.action_type == "Continuous"
+        captions = [f"step {state.step} of {self.max_steps}"] + [
+            f"{agent}: {message_text(np.asarray(message), continuous)}"
+            for agent, message, silent in zip(self.agents, state.c, self.world.silent, strict=True)
+            if not silent
+        ]
+        labels = agent_labels(self.agents) + [""] * self.world.num_landmarks
+        return draw_particles(state.p_pos, self.world.size, self.colors, labels, self.num_agents, captions)

@@ -1,0 +1,1 @@
+"""What every baseline needs and nobody should get wrong twice."""

@@ -1,0 +1,31 @@
+"""Shuffling a batch into minibatches."""
+
+
+import jax
+import jax.numpy as jnp
+
+_ONE_WORD_LIMIT = 2**20
+
+
+def permutation(key: jax.Array, n: int) -> jax.Array:
+    """A random order of 0 .. n - 1, (n,) int32.
+
+    Sorts words of random high bits and the index as low bits: one single-key sort, several times faster
+    on a CPU than `jax.random.permutation`. Two equal draws keep their order, which happens to a pair with
+    probability 2**-(32 - bits of n); from 2**20 entries on `jax.random.permutation` takes over.
+    """
+    if n > _ONE_WORD_LIMIT:
+        return jax.random.permutation(key, n)
+    index_bits = max(n - 1, 1).bit_length()
+    words = jax.random.bits(key, (n,), jnp.uint32) << index_bits
+    words = jnp.sort(words | jnp.arange(n, dtype=jnp.uint32))
+    return (words & jnp.uint32(2**index_bits - 1)).astype(jnp.int32)
+
+
+def minibatch_orders(key: jax.Array, epochs: int, num_minibatches: int, size: int) -> jax.Array:
+    """Indices that shuffle `size` samples anew for each epoch: (epochs, num_minibatches, size / num_minibatches).
+
+    Drawn before the epochs begin, all together, they can be sorted while the rollout is still running.
+    """
+    orders = jax.vmap(permutation, in_axes=(0, None))(jax.random.split(key, epochs), size)
+    return orders.reshape(epochs, num_minibatches, -1)
