@@ -90,7 +90,10 @@ def make_train(config: Mapping[str, Any]) -> runner.Train:
     num_updates = config["TOTAL_TIMESTEPS"] // (config["NUM_STEPS"] * env.num_envs)
     num_gradients = num_updates * config["UPDATE_EPOCHS"] * config["NUM_MINIBATCHES"]
     learning_rate = optax.linear_schedule(config["LR"], 0.0, num_gradients) if config["ANNEAL_LR"] else config["LR"]
-    optimizer = optax.chain(optax.clip_by_global_norm(config["MAX_GRAD_NORM"]), optax.adam(learning_rate, eps=1e-5))
+    # On one flat vector: a tree of small arrays costs more in calls than in arithmetic.
+    optimizer = optax.flatten(
+        optax.chain(optax.clip_by_global_norm(config["MAX_GRAD_NORM"]), optax.adam(learning_rate, eps=1e-5))
+    )
     network = ActorCritic(env.num_actions, env.action_size, tuple(config["HIDDEN_SIZES"]), config["ACTIVATION"])
 
     def actors(x: jax.Array) -> jax.Array:  # (E, A, ...) -> (N, ...)

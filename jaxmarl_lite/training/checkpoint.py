@@ -1,5 +1,6 @@
 """Parameters on disk, as safetensors."""
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ def save_params(path: Path, params: Any, metadata: dict[str, str]) -> None:
         raise FileExistsError(f"{path} exists and is not overwritten.")
     arrays = {name: np.ascontiguousarray(x) for name, x in flatten_dict(params, sep="/").items()}
     aside = path.with_name(path.name + ".part")
-    save_file(arrays, aside, metadata)
+    # safetensors writes its entries in a random order: a single one keeps equal runs equal byte for byte.
+    save_file(arrays, aside, {"jaxmarl_lite": json.dumps(metadata, sort_keys=True)})
     os.replace(aside, path)
 
 
@@ -34,6 +36,7 @@ def load_params(path: Path) -> tuple[Any, dict[str, str]]:
     try:
         with safe_open(path, framework="numpy") as file:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118, not a dict
-            return unflatten_dict(arrays, sep="/"), file.metadata() or {}
-    except SafetensorError as error:
+            metadata = json.loads((file.metadata() or {}).get("jaxmarl_lite", "{}"))
+            return unflatten_dict(arrays, sep="/"), metadata
+    except (SafetensorError, ValueError) as error:
         raise ValueError(f"{path} is damaged or no safetensors file: {error}.") from error

@@ -1,5 +1,7 @@
 """The command line of the baselines, on top of Hydra."""
 
+import contextlib
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -32,9 +34,9 @@ def run_cli(job: Callable[[Any, Path], None], baseline: str) -> None:
     try:
         # Hydra's own files and logs are left out: the run folder holds the config.
         settings = ["hydra.output_subdir=null", "hydra/job_logging=none", "hydra/hydra_logging=none"]
-        folder, arguments = _prepare(arguments, baseline)
+        folder, options, overrides = _prepare(arguments, baseline)
         settings += [f"hydra.run.dir='{folder}'", f"hydra.sweep.dir='{folder}'", "hydra.sweep.subdir=${hydra.job.num}"]
-        sys.argv = [sys.argv[0], *settings, *arguments]
+        sys.argv = [sys.argv[0], *options, *settings, *overrides]
 
         def task(config: Any) -> None:
             job(config, Path(HydraConfig.get().runtime.output_dir))
@@ -52,6 +54,8 @@ def _ends_on_config_error(task: Callable[[Any], None]) -> Callable[[Any], None]:
         try:
             task(config)
         except ConfigError as error:
+            with contextlib.suppress(OSError):  # Hydra made the folder; one that holds something stays
+                Path(HydraConfig.get().runtime.output_dir).rmdir()
             _fail(error)
 
     return guarded
@@ -62,16 +66,17 @@ def _fail(error: Exception) -> None:
     sys.exit(USAGE_ERROR)
 
 
-def _prepare(arguments: list[str], baseline: str) -> tuple[Path, list[str]]:
-    """Check the overrides. Returns the run folder and the arguments for Hydra."""
+def _prepare(arguments: list[str], baseline: str) -> tuple[Path, list[str], list[str]]:
+    """Check the overrides. Returns the run folder, and Hydra's options and overrides apart."""
     keys = list(OmegaConf.load(config_path(baseline)))
     parser = OverridesParser.create()
     folder = Path("runs") / baseline / datetime.now().strftime("%Y-%m-%d_%H-%M-%S-%f")
-    prepared = []
+    options: list[str] = []
+    overrides: list[str] = []
     takes_value = False  # whether the argument before was an option whose value this one is
     for argument in arguments:
         if argument.startswith("-") or takes_value:
-            prepared.append(argument)
+            options.append(argument)
             takes_value = argument in _OPTIONS_WITH_VALUE and not takes_value
             continue
         override = parser.parse_overrides([argument])[0]
@@ -81,8 +86,9 @@ def _prepare(arguments: list[str], baseline: str) -> tuple[Path, list[str]]:
         if name == "RUN_DIR" and override.value() is not None:
             folder = _run_dir(override)
         # An entry of ENV_KWARGS is new to the config: "++" lets Hydra add it.
-        prepared.append(f"++{argument}" if name.startswith("ENV_KWARGS.") and argument[0] not in "+~" else argument)
-    return folder.absolute(), prepared
+        adds = name.startswith("ENV_KWARGS.") and argument[0] not in "+~"
+        overrides.append(f"++{argument}" if adds else argument)
+    return folder.absolute(), options, overrides
 
 
 _OPTIONS_WITH_VALUE = (
@@ -111,9 +117,8 @@ def _check_override(override: Override, keys: list[str]) -> None:
                 hint = closest(str(value), groups[name])
                 raise ConfigError(f"Unknown {name} {value!r}.{hint} Allowed: {', '.join(groups[name])}.")
         if not override.is_add():
-            raise ConfigError(
-                f"{name}={override.value_element_as_str} needs a plus: write +{override.input_line.lstrip('+~')}."
-            )
+            raise ConfigError(f"{override.input_line} needs a plus: write +{override.input_line.lstrip('~')}.")
+
     elif name.split(".")[0] not in keys:
         raise unknown_key(name, keys)
     elif "." in name and name.split(".")[0] != "ENV_KWARGS":
@@ -127,6 +132,9 @@ def _run_dir(override: Override) -> Path:
     # Looked at here, before Hydra writes into it.
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"RUN_DIR must be a new or empty folder, got {folder}, which exists: not overwritten.")
+    nearest = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK):
+        raise ConfigError(f"RUN_DIR must be a folder that can be written, got {folder}: {nearest} is not one.")
     return folder
 
 

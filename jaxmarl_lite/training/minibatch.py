@@ -1,6 +1,5 @@
 """Shuffling a batch into minibatches."""
 
-
 import jax
 import jax.numpy as jnp
 

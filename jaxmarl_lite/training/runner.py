@@ -164,7 +164,10 @@ def run(
     started = time.perf_counter()
     config = check_config(config, baseline)
     cache_message = enable_compile_cache() if config["COMPILE_CACHE"] else None
-    train = make_train(config)
+    try:
+        train = make_train(config)
+    except ValueError as error:  # the environment's refusals too
+        raise ConfigError(str(error)) from error
     open_folder(folder)
     OmegaConf.save(_listed({"BASELINE": baseline, **config}), folder / "config.yaml")
     display = Display(train, config, baseline, folder)
