@@ -43,7 +43,7 @@ def register(env_id: str, entry_point: str, **kwargs: Any) -> None:
         raise ValueError(f"env_id must be a non-empty string, got {env_id!r}.")
     if env_id in _TABLE:
         raise ValueError(f"env_id {env_id!r} is already registered, as {_TABLE[env_id][0]!r}.")
-    if not isinstance(entry_point, str) or not re.fullmatch(r"[\w.]+:\w+", entry_point):
+    if not isinstance(entry_point, str) or not re.fullmatch(r"\w+(\.\w+)*:\w+", entry_point):
         raise ValueError(f"entry_point must read 'package.module:Class', got {entry_point!r}.")
     _TABLE[env_id] = (entry_point, dict(kwargs))
 

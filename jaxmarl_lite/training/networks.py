@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import distrax
 import flax.linen as nn
@@ -22,22 +23,27 @@ def orthogonal(scale: float = 1.0) -> Callable[..., jax.Array]:
     def init(key: jax.Array, shape: Sequence[int], dtype: jnp.dtype = jnp.float32) -> jax.Array:
         if len(shape) != 2:
             raise ValueError(f"shape must be (in, out), got {tuple(shape)}.")
-        long, short = max(shape), min(shape)
-        gaussian = jax.random.normal(key, (short * long,), dtype).reshape(short, long)  # flat: compiles faster
-        index = jnp.arange(long)
-
-        def reflect(i: jax.Array, columns: jax.Array) -> jax.Array:
-            k = short - 1 - i  # the k-th reflection leaves the first k coordinates alone
-            x = jnp.where(index >= k, gaussian[k], 0.0)
-            sign = jnp.where(x[k] >= 0, 1.0, -1.0)
-            v = x + sign * jnp.linalg.norm(x) * (index == k)
-            columns = columns - jnp.outer(v, 2.0 / jnp.vdot(v, v) * (v[:, None] * columns).sum(0))
-            return columns.at[:, k].multiply(-sign)
-
-        columns = jax.lax.fori_loop(0, short, reflect, jnp.eye(long, short, dtype=dtype))
-        return scale * (columns if shape[0] == long else columns.T)
+        return scale * _haar(key, tuple(shape), dtype)
 
     return init
+
+
+@partial(jax.jit, static_argnums=(1, 2))  # flax traces an initialiser at each use of its layer
+def _haar(key: jax.Array, shape: tuple[int, int], dtype: jnp.dtype) -> jax.Array:
+    long, short = max(shape), min(shape)
+    gaussian = jax.random.normal(key, (short * long,), dtype).reshape(short, long)  # flat: compiles faster
+    index = jnp.arange(long)
+
+    def reflect(i: jax.Array, columns: jax.Array) -> jax.Array:
+        k = short - 1 - i  # the k-th reflection leaves the first k coordinates alone
+        x = jnp.where(index >= k, gaussian[k], 0.0)
+        sign = jnp.where(x[k] >= 0, 1.0, -1.0)
+        v = x + sign * jnp.linalg.norm(x) * (index == k)
+        columns = columns - jnp.outer(v, 2.0 / jnp.vdot(v, v) * (v[:, None] * columns).sum(0))
+        return columns.at[:, k].multiply(-sign)
+
+    columns = jax.lax.fori_loop(0, short, reflect, jnp.eye(long, short, dtype=dtype))
+    return columns if shape[0] == long else columns.T
 
 
 class FeatureMajorDense(nn.Module):

@@ -88,7 +88,8 @@ class BatchWrapper:
         """Split an (E, A, ...) array into a dict of (E, ...) arrays: the inverse of `to_array`."""
         return {a: array[:, i] for i, a in enumerate(self.agents)}
 
-    def _observe(self, obs: dict[str, jax.Array]) -> jax.Array:
+    def observe(self, obs: dict[str, jax.Array]) -> jax.Array:
+        """Observations by agent, each (E, ...), as one array (E, A, *obs_shape): padded, with ids if asked for."""
         if self._obs_size is not None:
             obs = {a: jnp.pad(o, ((0, 0), (0, self._obs_size - o.shape[1]))) for a, o in obs.items()}
         array = self.to_array(obs)  # (E, A, ...)
@@ -100,7 +101,7 @@ class BatchWrapper:
     def reset(self, key: jax.Array) -> tuple[jax.Array, Any]:
         """Start all episodes. Returns obs (E, A, *obs_shape) and the batched state."""
         obs, state = jax.vmap(self.env.reset)(jax.random.split(key, self.num_envs))
-        return self._observe(obs), state
+        return self.observe(obs), state
 
     def step(self, key: jax.Array, state: Any, actions: jax.Array) -> tuple:
         """Step all instances; finished episodes start anew.
@@ -127,7 +128,7 @@ class BatchWrapper:
         # Only what is used is computed: no keys for environments without noise, none for resets in most steps.
         keys = jax.random.split(jax.random.fold_in(key, 0), self.num_envs)
         obs, state, reward, done, info = jax.vmap(self.env.step_env)(keys, state, by_agent)
-        obs, done = self._observe(obs), done["__all__"]
+        obs, done = self.observe(obs), done["__all__"]
         next_obs, state = cond_any(done, self._restart, self._go_on, done, key, obs, state)
         return next_obs, state, self.to_array(reward), done, {**info, "final_obs": obs}
 

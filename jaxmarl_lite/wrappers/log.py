@@ -52,6 +52,10 @@ class LogWrapper(MultiAgentEnv):
     def name(self) -> str:
         return self.env.name
 
+    @property
+    def return_anchors(self) -> tuple[float, float] | None:
+        return self.env.return_anchors
+
     def reset(self, key: jax.Array) -> tuple[dict[str, jax.Array], LogState]:
         obs, env_state = self.env.reset(key)
         return obs, LogState(env_state, jnp.zeros(self.num_agents, jnp.float32), jnp.int32(0))

@@ -22,12 +22,13 @@ class State(multi_agent_env.State):
     c: jax.Array  # (num_agents, dim_c) float32, the messages sent in the last step
 
 
-def either(name: str, value: Any, alias: str, alias_value: Any, default: Any) -> Any:
-    """The value of a keyword that has two names. ValueError if both are given and differ."""
+def either(name: str, value: Any, alias: str, alias_value: Any, default: Any) -> tuple[str, Any]:
+    """Which of a keyword's two names was given, and the value. ValueError if both are given and differ."""
     if value is not None and alias_value is not None and value != alias_value:
         raise ValueError(f"{name}={value!r} and {alias}={alias_value!r} are one keyword: give one of them.")
-    given = value if value is not None else alias_value
-    return default if given is None else given
+    if value is None and alias_value is not None:
+        return alias, alias_value
+    return name, default if value is None else value
 
 
 def check_count(name: str, value: Any, minimum: int = 1) -> int:
@@ -63,10 +64,15 @@ class MPE(multi_agent_env.MultiAgentEnv):
         if continuous_actions not in (None, True, False):
             raise ValueError(f"continuous_actions must be True or False, got {continuous_actions!r}.")
         alias = None if continuous_actions is None else ("Continuous" if continuous_actions else "Discrete")
-        self.action_type = either("action_type", action_type, "continuous_actions", alias, "Discrete")
-        if self.action_type not in ("Discrete", "Continuous"):
+        if action_type not in (None, "Discrete", "Continuous"):
             raise ValueError(f"action_type must be 'Discrete' or 'Continuous', got {action_type!r}.")
-        self.max_steps = check_count("max_steps", either("max_steps", max_steps, "max_cycles", max_cycles, 25))
+        if None not in (action_type, alias) and action_type != alias:
+            raise ValueError(
+                f"action_type={action_type!r} and continuous_actions={continuous_actions!r} are one keyword:"
+                " give one of them."
+            )
+        self.action_type = action_type or alias or "Discrete"
+        self.max_steps = check_count(*either("max_steps", max_steps, "max_cycles", max_cycles, 25))
         self.world = world
         self.agents = list(agents)
         self.colors = list(colors)

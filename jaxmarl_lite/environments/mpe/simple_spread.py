@@ -12,6 +12,9 @@ from jaxmarl_lite.environments.mpe.world import World
 AGENT_SIZE = 0.15
 COVER_RADIUS = 0.1  # an agent this near covers a landmark
 NUM_STAGES = 2  # of the curriculum: without collision penalty, with it
+# Team returns of the default task in mpe2: random play, and a controller that assigns agents to landmarks at best
+# and drives there, with each action type (200 episodes; scripts/return_anchors.py plays both).
+RETURN_ANCHORS = {"Discrete": (-78.0, -27.3), "Continuous": (-78.0, -21.1)}
 
 
 class SimpleSpreadMPE(MPE):
@@ -54,7 +57,7 @@ class SimpleSpreadMPE(MPE):
         continuous_actions: bool | None = None,
         max_cycles: int | None = None,
     ):
-        n = check_count("num_agents", either("num_agents", num_agents, "N", N, 3))
+        n = check_count(*either("num_agents", num_agents, "N", N, 3))
         num_landmarks = n if num_landmarks is None else check_count("num_landmarks", num_landmarks)
         number = isinstance(local_ratio, (int, float)) and not isinstance(local_ratio, bool)
         if not number or not 0.0 <= local_ratio <= 1.0:
@@ -88,6 +91,9 @@ class SimpleSpreadMPE(MPE):
         colors = [(0.35, 0.35, 0.85)] * n + [(0.25, 0.25, 0.25)] * num_landmarks
         agents = [f"agent_{i}" for i in range(n)]
         super().__init__(world, agents, [obs_size] * n, action_type, continuous_actions, max_steps, max_cycles, colors)
+
+        if (n, num_landmarks, self.local_ratio, self.max_steps) == (3, 3, 0.5, 25) and not terminate_on_success:
+            self.return_anchors = RETURN_ANCHORS[self.action_type] if self.collisions_cost else None
 
     def get_obs(self, state: State) -> dict[str, jax.Array]:
         n, p_pos = self.num_agents, state.p_pos
