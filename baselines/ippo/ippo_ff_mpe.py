@@ -17,7 +17,7 @@ from flax.training.train_state import TrainState
 
 import jaxmarl_lite
 from jaxmarl_lite.training import runner
-from jaxmarl_lite.training.config import check_config, check_sizes
+from jaxmarl_lite.training.config import ConfigError, check_config, check_sizes
 from jaxmarl_lite.training.metrics import episode_metrics
 from jaxmarl_lite.training.minibatch import minibatch_orders
 from jaxmarl_lite.training.networks import ACTIVATIONS, FeatureMajorDense, action_noise, sample
@@ -87,6 +87,8 @@ def make_train(config: Mapping[str, Any]) -> runner.Train:
     env = BatchWrapper(LogWrapper(env), config["NUM_ENVS"], config["AGENT_IDS"])
     num_actors = env.num_envs * env.num_agents
     check_sizes(config, env.num_agents)
+    if env.unequal_actions or len(env.obs_shape) != 1:
+        raise ConfigError(f"ENV_NAME must have vector observations and equal action spaces, got {config['ENV_NAME']}.")
     num_updates = config["TOTAL_TIMESTEPS"] // (config["NUM_STEPS"] * env.num_envs)
     num_gradients = num_updates * config["UPDATE_EPOCHS"] * config["NUM_MINIBATCHES"]
     learning_rate = optax.linear_schedule(config["LR"], 0.0, num_gradients) if config["ANNEAL_LR"] else config["LR"]

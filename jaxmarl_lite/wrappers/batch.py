@@ -55,6 +55,7 @@ class BatchWrapper:
         obs_shape: shape of one agent's observation, after padding and ids.
         num_actions: n of the largest Discrete action space, or None for Box spaces.
         action_size: length of the largest Box action space, or None for Discrete spaces.
+        unequal_actions: whether some agents have fewer actions than others.
 
     Raises:
         ValueError: for a bad `num_envs`, or spaces that one array cannot hold.
@@ -72,6 +73,7 @@ class BatchWrapper:
         self._action_sizes = [s.n if discrete else s.shape[0] for s in spaces]
         self.num_actions = max(self._action_sizes) if discrete else None
         self.action_size = None if discrete else max(self._action_sizes)
+        self.unequal_actions = len(set(self._action_sizes)) > 1
         shapes = [env.observation_space(a).shape for a in self.agents]
         vectors = all(len(shape) == 1 for shape in shapes)
         if not vectors and (agent_ids or len(set(shapes)) > 1):
