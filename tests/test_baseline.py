@@ -163,9 +163,7 @@ def test_the_same_key_gives_the_same_bits_and_compiles_once(baseline):
     second = train(runner.seed_keys(0, 2))
     other = train(runner.seed_keys(1, 2))
     assert train._cache_size() == 1
-    jax.tree.map(
-        np.testing.assert_array_equal, first["runner_state"].train_state, second["runner_state"].train_state
-    )
+    jax.tree.map(np.testing.assert_array_equal, first["runner_state"].train_state, second["runner_state"].train_state)
     assert not np.array_equal(first["metrics"]["total_loss"], other["metrics"]["total_loss"])
 
 

@@ -19,8 +19,8 @@ import jaxmarl_lite
 from jaxmarl_lite.training import runner
 from jaxmarl_lite.training.config import ConfigError, check_config, check_sizes
 from jaxmarl_lite.training.metrics import episode_metrics
-from jaxmarl_lite.training.minibatch import minibatch_orders
-from jaxmarl_lite.training.networks import ACTIVATIONS, FeatureMajorDense, action_noise, sample
+from jaxmarl_lite.training.minibatch import grad_in_halves, minibatch_orders
+from jaxmarl_lite.training.networks import ACTIVATIONS, FeatureMajorDense, action_noise, columns, sample
 from jaxmarl_lite.training.returns import gae
 from jaxmarl_lite.wrappers import BatchWrapper, LogWrapper
 from jaxmarl_lite.wrappers.batch import cond_any
@@ -56,7 +56,7 @@ class ActorCritic(nn.Module):
         return self._forward(self.critic, obs)[:, 0]
 
     def _forward(self, layers: list[FeatureMajorDense], obs: jax.Array) -> jax.Array:
-        x = obs.T
+        x = columns(obs)
         for layer in layers[:-1]:
             x = ACTIVATIONS[self.activation](layer(x))
         return layers[-1](x).T
@@ -161,7 +161,7 @@ def make_train(config: Mapping[str, Any]) -> runner.Train:
         transition, old_value, advantages, targets = minibatch
         advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
         minibatch = (transition, old_value, advantages, targets)
-        grads, metrics = jax.grad(loss_fn, has_aux=True)(train_state.params, minibatch)
+        grads, metrics = grad_in_halves(loss_fn, train_state.params, minibatch)
         return train_state.apply_gradients(grads=grads), metrics
 
     def update(runner_state: RunnerState) -> tuple[RunnerState, dict[str, jax.Array]]:

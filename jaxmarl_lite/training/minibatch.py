@@ -1,5 +1,8 @@
 """Shuffling a batch into minibatches."""
 
+from collections.abc import Callable
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 
@@ -28,3 +31,26 @@ def minibatch_orders(key: jax.Array, epochs: int, num_minibatches: int, size: in
     """
     orders = jax.vmap(permutation, in_axes=(0, None))(jax.random.split(key, epochs), size)
     return orders.reshape(epochs, num_minibatches, -1)
+
+
+def grad_in_halves(loss_fn: Callable, params: Any, minibatch: Any) -> tuple[Any, Any]:
+    """The gradient of a loss that is a mean over samples, from the two halves of a minibatch.
+
+    The halves do not depend on each other, so two cores can work side by side instead of waiting for each other
+    in every layer, and each half's activations fit the cache better.
+
+    Args:
+        loss_fn: `(params, minibatch) -> (loss, metrics)`, both means over the samples.
+        params: what to differentiate by.
+        minibatch: a pytree of (B, ...) arrays. An odd B is taken whole.
+
+    Returns:
+        The gradient and the metrics of the whole minibatch.
+    """
+    size = jax.tree.leaves(minibatch)[0].shape[0]
+    grad = jax.grad(loss_fn, has_aux=True)
+    if size % 2:
+        return grad(params, minibatch)
+    first = grad(params, jax.tree.map(lambda x: x[: size // 2], minibatch))
+    second = grad(params, jax.tree.map(lambda x: x[size // 2 :], minibatch))
+    return jax.tree.map(lambda a, b: (a + b) / 2, first, second)

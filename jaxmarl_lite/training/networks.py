@@ -46,6 +46,11 @@ def _haar(key: jax.Array, shape: tuple[int, int], dtype: jnp.dtype) -> jax.Array
     return columns if shape[0] == long else columns.T
 
 
+def columns(x: jax.Array) -> jax.Array:
+    """(N, D) to (D, N), as an array in memory: folded into the next product, the transpose makes that one slow."""
+    return jax.lax.optimization_barrier(x.T)
+
+
 class FeatureMajorDense(nn.Module):
     """A dense layer on columns: (in, N) to (features, N), with the usual (in, features) kernel.
 

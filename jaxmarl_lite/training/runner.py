@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -76,23 +77,23 @@ def over_seeds(function: Callable) -> Callable:
 def compile_programs(train: Train, keys: jax.Array) -> Programs:
     """Compile the start and the chunk of updates, for any number of updates up to CHUNK_CAPACITY."""
     init, update = jax.jit(train.init), jax.jit(train.update)  # jitted, so that each is traced only once
-    states = jax.eval_shape(over_seeds(init), keys)
-    metric_shapes = jax.eval_shape(lambda key: update(init(key))[1], keys[0])
-    empty = {name: jnp.full(CHUNK_CAPACITY, jnp.nan) for name in metric_shapes}
-
-    def chunk(states: Any, n: jax.Array) -> tuple[Any, dict[str, jax.Array]]:
-        def body(i: jax.Array, carry: tuple) -> tuple:
-            state, metrics = update(carry[0])
-            return state, {name: carry[1][name].at[i].set(value) for name, value in metrics.items()}
-
-        return over_seeds(lambda state: jax.lax.fori_loop(0, n, body, (state, empty)))(states)
-
     # The start runs once: on a CPU, optimising it would take longer than it saves.
     cheaply = {"xla_backend_optimization_level": 1} if jax.default_backend() == "cpu" else None
-    return Programs(
-        jax.jit(over_seeds(init)).lower(keys).compile(compiler_options=cheaply),
-        jax.jit(chunk, donate_argnums=0).lower(states, 0).compile(),
-    )
+    start = jax.jit(over_seeds(init)).lower(keys)
+    with ThreadPoolExecutor(1) as background:  # compiles the start while the updates are traced
+        compiled_start = background.submit(start.compile, cheaply)
+        metric_shapes = jax.eval_shape(lambda key: update(init(key))[1], keys[0])
+        empty = {name: jnp.full(CHUNK_CAPACITY, jnp.nan) for name in metric_shapes}
+
+        def chunk(states: Any, n: jax.Array) -> tuple[Any, dict[str, jax.Array]]:
+            def body(i: jax.Array, carry: tuple) -> tuple:
+                state, metrics = update(carry[0])
+                return state, {name: carry[1][name].at[i].set(value) for name, value in metrics.items()}
+
+            return over_seeds(lambda state: jax.lax.fori_loop(0, n, body, (state, empty)))(states)
+
+        states = jax.eval_shape(over_seeds(init), keys)
+        return Programs(chunk=jax.jit(chunk, donate_argnums=0).lower(states, 0).compile(), init=compiled_start.result())
 
 
 def enable_compile_cache() -> str | None:
