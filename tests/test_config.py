@@ -50,6 +50,7 @@ def numbers(text):
         ({"NUM_ENVS": 1.5}, ["NUM_ENVS", "integer >= 1", "got 1.5"]),
         ({"NUM_ENVS": True}, ["NUM_ENVS", "integer >= 1", "got True"]),
         ({"NUM_ENVS": None}, ["NUM_ENVS", "integer >= 1", "got None"]),
+        ({"SEED": 2**32}, ["SEED", ">= 0 and <= 4294967295", "4294967296"]),
         ({"NUM_ENVS": float("inf")}, ["NUM_ENVS", "integer >= 1", "got inf"]),
         ({"TOTAL_TIMESTEPS": "1e7"}, ["TOTAL_TIMESTEPS", "integer", "'1e7'", "1.0e7"]),
         ({"NUM_MINIBATCHES": 7}, ["NUM_MINIBATCHES", "divide", "120", "got 7", "1, 2, 3, 4, 5, 6, 8"]),

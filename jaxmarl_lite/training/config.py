@@ -30,14 +30,14 @@ def _number(value: Any) -> float:
     return float(value)
 
 
-def _integer(minimum: int) -> Rule:
+def _integer(minimum: int, maximum: float = float("inf")) -> Rule:
     def parse(value: Any) -> int:
         number = _number(value)
-        if not number.is_integer() or number < minimum:
+        if not number.is_integer() or not minimum <= number <= maximum:
             raise ValueError
         return int(value)
 
-    return Rule(f"an integer >= {minimum}", parse)
+    return Rule(f"an integer >= {minimum}" + (f" and <= {maximum}" if maximum < float("inf") else ""), parse)
 
 
 def _real(allowed: str, test: Callable[[float], bool]) -> Rule:
@@ -115,7 +115,7 @@ RULES: dict[str, Rule] = {
     "HIDDEN_SIZES": _list(_integer(1), "integers >= 1"),
     "ACTIVATION": _one_of("relu", "tanh"),
     "AGENT_IDS": _flag,
-    "SEED": _integer(0),
+    "SEED": _integer(0, 2**32 - 1),
     "NUM_SEEDS": _integer(1),
     "RUN_DIR": _text(optional=True),
     "COMPILE_CACHE": _flag,

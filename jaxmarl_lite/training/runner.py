@@ -60,7 +60,8 @@ class Programs(NamedTuple):
 
 def seed_keys(seed: int, num_seeds: int) -> jax.Array:
     """(num_seeds,) keys; the i-th does not depend on how many there are."""
-    return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(jax.random.key(seed), jnp.arange(num_seeds))
+    fold = jax.jit(jax.vmap(jax.random.fold_in, in_axes=(None, 0)))
+    return fold(jax.random.key(seed), np.arange(num_seeds, dtype=np.uint32))
 
 
 def over_seeds(function: Callable) -> Callable:

@@ -32,15 +32,15 @@ class World:
 
     num_agents: int
     num_landmarks: int
-    size: tuple[float, ...] = None  # radius of each entity
-    mass: tuple[float, ...] = None
-    movable: tuple[bool, ...] = None
-    collide: tuple[bool, ...] = None
-    max_speed: tuple[float | None, ...] = None  # None: no limit
-    accel: tuple[float | None, ...] = None  # per agent: force of a full action; None: 5
-    silent: tuple[bool, ...] = None  # per agent: cannot send messages
-    u_noise: tuple[float, ...] = None  # per agent: standard deviation of the motor noise
-    c_noise: tuple[float, ...] = None  # per agent: standard deviation of the communication noise
+    size: tuple[float, ...] | None = None  # radius of each entity
+    mass: tuple[float, ...] | None = None
+    movable: tuple[bool, ...] | None = None
+    collide: tuple[bool, ...] | None = None
+    max_speed: tuple[float | None, ...] | None = None  # None: no limit
+    accel: tuple[float | None, ...] | None = None  # per agent: force of a full action; None: 5
+    silent: tuple[bool, ...] | None = None  # per agent: cannot send messages
+    u_noise: tuple[float, ...] | None = None  # per agent: standard deviation of the motor noise
+    c_noise: tuple[float, ...] | None = None  # per agent: standard deviation of the communication noise
     dim_c: int = 0  # numbers in a message
     dt: float = 0.1
     damping: float = 0.25  # share of the velocity lost in a step
