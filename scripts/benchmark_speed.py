@@ -26,7 +26,8 @@ from omegaconf import OmegaConf
 from replay import BASELINES, load_baseline
 
 from jaxmarl_lite.training import runner
-from jaxmarl_lite.training.config import CONFIG_DIR, check_config
+from jaxmarl_lite.training.cli import config_groups
+from jaxmarl_lite.training.config import CONFIG_DIR, check_config, config_path
 
 PEAK_SIZE = 2048
 PEAK_FLOPS = 2 * PEAK_SIZE**3
@@ -43,11 +44,9 @@ def flops_per_env_step(params: Any, num_agents: int, epochs: int) -> int:
     return num_agents * (2 + 6 * epochs) * weights
 
 
-def benchmark_train(
-    baseline: str, group: str | None, overrides: list[str], rounds: int, updates: int
-) -> dict[str, Any]:
+def benchmark_train(baseline: str, group: str, overrides: list[str], rounds: int, updates: int) -> dict[str, Any]:
     """Time updates of a baseline turn about with the matrix product."""
-    config = OmegaConf.load(CONFIG_DIR / "env" / f"{group}.yaml") if group else OmegaConf.create()
+    config = OmegaConf.create() if group == "none" else OmegaConf.load(CONFIG_DIR / "env" / f"{group}.yaml")
     config = check_config(OmegaConf.merge(config, OmegaConf.from_dotlist(overrides)), baseline)
     train = load_baseline(baseline).make_train(config)
     keys = runner.seed_keys(config["SEED"], config["NUM_SEEDS"])
@@ -93,7 +92,7 @@ def benchmark_train(
 
 def first_update_seconds(baseline: str, cache: Path) -> float:
     """Seconds from starting the command to its first progress line."""
-    (path,) = BASELINES.glob(f"*/{baseline}.py")
+    path = next(BASELINES.glob(f"*/{config_path(baseline).stem}.py"))
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, str(path), f"RUN_DIR={folder}/run", "TOTAL_TIMESTEPS=100000"]
         environment = {k: v for k, v in os.environ.items() if k != "JAX_COMPILATION_CACHE_DIR"}
@@ -138,7 +137,8 @@ def main() -> None:
     parser.add_argument("--baseline", default="ippo_ff_mpe")
     commands = parser.add_subparsers(dest="what", required=True)
     train = commands.add_parser("train", help="environment steps per second and utilisation of a baseline")
-    train.add_argument("--group", default="spread_jaxmarl", help="a config of config/env, or an empty text for none")
+    groups = [*config_groups()["env"], "none"]
+    train.add_argument("--group", default="spread_jaxmarl", choices=groups, help="a config of config/env")
     train.add_argument("--rounds", type=int, default=20)
     train.add_argument("--updates", type=int, default=4, help="updates a round")
     train.add_argument("overrides", nargs="*", metavar="KEY=VALUE")
