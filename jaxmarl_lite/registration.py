@@ -79,4 +79,8 @@ def make(env_id: str, **kwargs: Any) -> "MultiAgentEnv":
                     f"Unknown keyword {name!r} for {env_id}.{closest(name, list(parameters))}"
                     f" Allowed: {', '.join(parameters)}."
                 )
+    for name, parameter in parameters.items():
+        variadic = parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
+        if parameter.default is parameter.empty and not variadic and name not in merged:
+            raise ValueError(f"Missing keyword {name!r} for {env_id}. Allowed: {', '.join(parameters)}.")
     return env_class(**merged)

@@ -7,6 +7,7 @@ import pytest
 from conftest import TINY
 
 import jaxmarl_lite
+from jaxmarl_lite import registration
 from jaxmarl_lite.environments import MultiAgentEnv, State
 from jaxmarl_lite.environments.spaces import Box, Discrete
 from jaxmarl_lite.training import runner
@@ -45,8 +46,15 @@ class UnequalActions(ConstantReward):
         self.action_spaces["agent_1"] = Discrete(3)
 
 
-for name, entry in (("probe_constant", "ConstantReward"), ("probe_unequal", "UnequalActions")):
-    jaxmarl_lite.register(name, f"test_baseline:{entry}")
+@pytest.fixture(scope="module", autouse=True)
+def _probes():
+    """Registered for this module only: other tests loop over what is registered."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(registration, "_TABLE", dict(registration._TABLE))
+        jaxmarl_lite.register("probe_constant", "test_baseline:ConstantReward")
+        jaxmarl_lite.register("probe_unequal", "test_baseline:UnequalActions")
+        yield
+
 
 PROBE = {
     "ENV_NAME": "probe_constant",
@@ -73,6 +81,11 @@ def test_the_value_of_a_constant_reward(baseline, terminates, bootstrap, expecte
     last = 10.0 if expected == 10.0 else 1.0
     np.testing.assert_allclose(value, [expected, last], atol=0.35)
     assert float(out["metrics"]["return"][-1]) == 20.0
+
+
+def test_a_missing_keyword_is_named(baseline):
+    with pytest.raises(ValueError, match="Missing keyword 'terminates' for probe_constant"):
+        baseline.make_train({"ENV_NAME": "probe_constant"})
 
 
 def test_unequal_actions_are_refused(baseline):

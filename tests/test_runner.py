@@ -169,7 +169,14 @@ def test_without_a_writable_cache_folder_the_run_goes_on(baseline, tmp_path, mon
     assert (tmp_path / "run" / "summary.json").exists()
 
 
-def test_the_cache_can_be_turned_off_and_a_users_own_is_kept(tmp_path, monkeypatch, cache_settings):
+def test_the_cache_can_be_turned_off(baseline, tmp_path, monkeypatch, cache_settings):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    runner.run(baseline.make_train, TINY | {"COMPILE_CACHE": False}, "ippo_ff_mpe", tmp_path / "run")
+    assert jax.config.jax_compilation_cache_dir is None
+    assert not (tmp_path / "cache").exists()
+
+
+def test_a_users_own_cache_is_kept(tmp_path, monkeypatch, cache_settings):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     jax.config.update("jax_compilation_cache_dir", str(tmp_path / "own"))
     assert runner.enable_compile_cache() is None
@@ -217,13 +224,29 @@ def test_the_default_folder_is_under_runs(tmp_path):
     assert (folder / "summary.json").exists()
 
 
-def test_ctrl_c_ends_a_run_with_what_was_reached(tmp_path):
-    process = start(*tiny_arguments(TOTAL_TIMESTEPS=10**9), "RUN_DIR=run", cwd=tmp_path)
-    metrics, deadline = tmp_path / "run" / "metrics.csv", time.monotonic() + 120
+def start_long_run(folder, *arguments):
+    """A run that would take hours, after its first updates."""
+    process = start(*tiny_arguments(TOTAL_TIMESTEPS=10**9), "RUN_DIR=run", *arguments, cwd=folder)
+    metrics, deadline = folder / "run" / "metrics.csv", time.monotonic() + 120
     while not (metrics.exists() and metrics.read_text().count("\n") > 3):
         assert time.monotonic() < deadline
         assert process.poll() is None
         time.sleep(0.1)
+    return process
+
+
+def test_a_killed_run_leaves_its_config_and_metrics(tmp_path):
+    process = start_long_run(tmp_path, "WANDB_MODE=offline")
+    process.kill()
+    finish(process)
+    assert OmegaConf.load(tmp_path / "run" / "config.yaml").NUM_ENVS == 4
+    assert all(np.isfinite(float(row["return"])) for row in rows_of(tmp_path / "run")[:3])
+    (wandb_file,) = tmp_path.glob("run/wandb/offline-run-*/run-*.wandb")
+    assert b"BASELINE" in wandb_file.read_bytes()
+
+
+def test_ctrl_c_ends_a_run_with_what_was_reached(tmp_path):
+    process = start_long_run(tmp_path)
     process.send_signal(signal.SIGINT)
     code, output = finish(process, 60)
     assert code == runner.INTERRUPTED, output

@@ -133,6 +133,17 @@ def test_log_wrapper_counts_each_row_of_a_batch_apart():
     np.testing.assert_array_equal(state.episode_lengths, [1, 0, 3])
 
 
+def test_log_wrapper_counts_anew_after_an_end_that_nothing_resets():
+    env = LogWrapper(Tagged())
+    _, state = env.reset(jax.random.key(3))
+    state = state.replace(env_state=row(tagged_states(lengths=[2], steps=[0]), 0))
+    for length, counted in ((1, 1), (2, 0)):
+        _, state, reward, done, info = env.step_env(jax.random.key(4), state, dict.fromkeys(env.agents, 1))
+        np.testing.assert_array_equal(state.episode_returns, counted * np.array([reward[a] for a in env.agents]))
+        assert state.episode_lengths == counted
+        assert info["returned_episode"] == done["__all__"] == (length == 2)
+
+
 def test_log_wrapper_is_otherwise_the_environment():
     inner = jaxmarl_lite.make("MPE_simple_spread_v3", num_agents=2, max_steps=2)
     env = LogWrapper(inner)

@@ -29,8 +29,8 @@ from jaxmarl_lite.wrappers.batch import cond_any
 class ActorCritic(nn.Module):
     """A policy and a value function, two networks of the same shape."""
 
-    num_actions: int | None  # of a Discrete space
-    action_size: int | None  # of a Box space
+    num_actions: int | None  # of a Discrete space, else None
+    action_size: int | None  # of a Box space, else None
     hidden_sizes: tuple[int, ...]
     activation: str
 
@@ -124,6 +124,7 @@ def make_train(config: Mapping[str, Any]) -> runner.Train:
         action = sample(pi, noise)
         env_action = action.reshape(env.num_envs, env.num_agents, *action.shape[1:])
         obs, env_state, reward, done, info = env.step(key_step, runner_state.env_state, env_action)
+        # An end counts as a truncation only if we bootstrap there; it is rare, so its value is computed only then.
         bootstrap = per_actor(info["truncated"] & config["BOOTSTRAP_TRUNCATED"])
         last = cond_any(
             bootstrap, final_value, lambda *_: jnp.zeros(num_actors), bootstrap, params, actors(info["final_obs"])
@@ -165,11 +166,13 @@ def make_train(config: Mapping[str, Any]) -> runner.Train:
         return train_state.apply_gradients(grads=grads), metrics
 
     def update(runner_state: RunnerState) -> tuple[RunnerState, dict[str, jax.Array]]:
+        # All randomness of the update is drawn before the loops: a draw at every step would take longer than the step.
         key, key_noise, key_steps, key_epochs = jax.random.split(runner_state.key, 4)
         noise_shape = (config["NUM_STEPS"], num_actors, env.num_actions or env.action_size)
         noise = action_noise(key_noise, noise_shape, discrete=env.num_actions is not None)
         randomness = (noise, jax.random.split(key_steps, config["NUM_STEPS"]))
         runner_state, (trajectory, logged) = jax.lax.scan(env_step, runner_state, randomness)
+        # The rollout needs no values: they are computed here for all its steps at once, and for the one after.
         obs = jnp.concatenate([trajectory.obs, runner_state.obs[None]])  # (T + 1, N, D)
         values = value_of(runner_state.train_state.params, obs.reshape(-1, obs.shape[-1])).reshape(-1, num_actors)
         advantages, targets = gae(
