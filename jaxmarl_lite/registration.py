@@ -59,7 +59,7 @@ def make(env_id: str, **kwargs: Any) -> "MultiAgentEnv":
         ValueError: for an unknown id (close matches are listed), for an unknown keyword or a
             value that the environment does not allow, or for an entry point that cannot be imported.
     """
-    if env_id not in _TABLE:
+    if not isinstance(env_id, str) or env_id not in _TABLE:
         raise ValueError(
             f"Unknown environment {env_id!r}.{closest(str(env_id), list(_TABLE))}"
             f" Registered: {', '.join(registered_envs())}."

@@ -122,7 +122,7 @@ def test_discrete_refuses_what_is_not_a_positive_integer(n):
         Discrete(n)
 
 
-@pytest.mark.parametrize("num_categories", [[], [2, 0], [-1]])
+@pytest.mark.parametrize("num_categories", [[], [2, 0], [-1], [2.5], ["a"]])
 def test_multi_discrete_refuses_empty_ranges(num_categories):
     with pytest.raises(ValueError, match="num_categories must be positive integers, got"):
         MultiDiscrete(num_categories)

@@ -69,9 +69,10 @@ class MultiDiscrete(Space):
     """Vectors of integers, entry i in 0 .. num_categories[i] - 1, int32."""
 
     def __init__(self, num_categories: Sequence[int]):
-        self.num_categories = tuple(int(n) for n in num_categories)
-        if not self.num_categories or min(self.num_categories) < 1:
+        self.num_categories = tuple(num_categories)
+        if not self.num_categories or not all(isinstance(n, (int, np.integer)) and n > 0 for n in self.num_categories):
             raise ValueError(f"num_categories must be positive integers, got {num_categories!r}.")
+        self.num_categories = tuple(int(n) for n in self.num_categories)
         self.shape = (len(self.num_categories),)
         self.dtype = np.dtype(np.int32)
 

@@ -61,7 +61,7 @@ class MPE(multi_agent_env.MultiAgentEnv):
         max_cycles: int | None,
         colors: list[tuple[float, float, float]],
     ):
-        if continuous_actions not in (None, True, False):
+        if continuous_actions is not None and not isinstance(continuous_actions, bool):
             raise ValueError(f"continuous_actions must be True or False, got {continuous_actions!r}.")
         alias = None if continuous_actions is None else ("Continuous" if continuous_actions else "Discrete")
         if action_type not in (None, "Discrete", "Continuous"):

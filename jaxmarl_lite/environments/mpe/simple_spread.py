@@ -33,7 +33,8 @@ class SimpleSpreadMPE(MPE):
         action_type: "Discrete" (5 moves) or "Continuous" ((5,) in [0, 1]); mpe2's `continuous_actions` works too.
         terminate_on_success: end the episode once every landmark is covered (an agent within 0.1).
         curriculum: whether collisions are free in stage 0.
-        curriculum_stage: 0 or 1. mpe2 changes the stage of a live environment; here it is a new `make`.
+        curriculum_stage: 0 or 1. mpe2 documents methods that change it in a live environment (in 1.1.1 they have no
+            effect); here another stage is another `make`.
         num_agent_neighbors: observe only so many other agents, the nearest, nearest first, missing ones as zeros.
         num_landmark_neighbors: the same for landmarks.
 
