@@ -236,13 +236,11 @@ def start_long_run(folder, *arguments):
 
 
 def test_a_killed_run_leaves_its_config_and_metrics(tmp_path):
-    process = start_long_run(tmp_path, "WANDB_MODE=offline")
+    process = start_long_run(tmp_path)
     process.kill()
     finish(process)
     assert OmegaConf.load(tmp_path / "run" / "config.yaml").NUM_ENVS == 4
     assert all(np.isfinite(float(row["return"])) for row in rows_of(tmp_path / "run")[:3])
-    (wandb_file,) = tmp_path.glob("run/wandb/offline-run-*/run-*.wandb")
-    assert b"BASELINE" in wandb_file.read_bytes()
 
 
 def test_ctrl_c_ends_a_run_with_what_was_reached(tmp_path):
