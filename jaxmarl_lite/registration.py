@@ -18,6 +18,7 @@ _TABLE: dict[str, tuple[str, dict[str, Any]]] = {
 
 def closest(name: str, allowed: list[str]) -> str:
     """A hint that starts with a space and names the close matches of `name`, or an empty string."""
+    name = str(name)
     by_lower = {option.lower(): option for option in allowed}
     matches = difflib.get_close_matches(name.lower(), list(by_lower), n=3, cutoff=0.5)
     return f" Did you mean {' or '.join(by_lower[m] for m in matches)}?" if matches else ""
@@ -48,7 +49,7 @@ def register(env_id: str, entry_point: str, **kwargs: Any) -> None:
     _TABLE[env_id] = (entry_point, dict(kwargs))
 
 
-def make(env_id: str, **kwargs: Any) -> "MultiAgentEnv":
+def make(env_id: str, /, **kwargs: Any) -> "MultiAgentEnv":
     """Build a registered environment.
 
     Args:
@@ -61,7 +62,7 @@ def make(env_id: str, **kwargs: Any) -> "MultiAgentEnv":
     """
     if not isinstance(env_id, str) or env_id not in _TABLE:
         raise ValueError(
-            f"Unknown environment {env_id!r}.{closest(str(env_id), list(_TABLE))}"
+            f"Unknown environment {env_id!r}.{closest(env_id, list(_TABLE))}"
             f" Registered: {', '.join(registered_envs())}."
         )
     entry_point, defaults = _TABLE[env_id]

@@ -147,6 +147,9 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.output is not None and arguments.output.exists():
         parser.error(f"--output {arguments.output} exists and is not overwritten")
+    for name in ("rounds", "updates", "repeats"):
+        if getattr(arguments, name, 1) < 1:
+            parser.error(f"--{name} must be at least 1, got {getattr(arguments, name)}")
     try:
         if arguments.what == "train":
             figures = benchmark_train(

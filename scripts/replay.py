@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from flax.errors import FlaxError
 from omegaconf import OmegaConf
 
 from jaxmarl_lite.training.checkpoint import load_params
@@ -40,11 +41,16 @@ def load_run(folder: Path, seed: int) -> tuple[Train, Any]:
     """
     if not (folder / "config.yaml").is_file():
         raise FileNotFoundError(f"{folder} is no run folder: it has no config.yaml.")
-    config = OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"))
-    train = load_baseline(config.pop("BASELINE")).make_train(config)
+    try:
+        config = dict(OmegaConf.to_container(OmegaConf.load(folder / "config.yaml")))
+        baseline = config.pop("BASELINE")
+    except Exception as error:  # whatever YAML makes of a damaged file
+        raise ValueError(f"{folder / 'config.yaml'} is not the config of a run: {error!r}.") from error
+    train = load_baseline(baseline).make_train(config)
     params, metadata = load_params(folder / "params.safetensors")
-    if not 0 <= seed < int(metadata["seeds"]):
-        raise ValueError(f"seed must be in 0..{int(metadata['seeds']) - 1}, got {seed}.")
+    seeds = int(metadata.get("seeds", 0))
+    if not 0 <= seed < seeds:
+        raise ValueError(f"seed must be in 0..{seeds - 1}, got {seed}.")
     return train, jax.tree.map(lambda x: jnp.asarray(x[seed]), params)
 
 
@@ -96,7 +102,7 @@ def main() -> None:
         key = jax.random.key(arguments.key)
         frames, returns = play(train, params, arguments.episodes, key, not arguments.sample)
         animate(frames, output)
-    except (OSError, ValueError, NotImplementedError) as error:
+    except (OSError, ValueError, NotImplementedError, FlaxError) as error:
         parser.error(" ".join(str(error).split()))
     print(f"{output}: {len(returns)} episodes, team returns {', '.join(f'{r:.1f}' for r in returns)}")
 

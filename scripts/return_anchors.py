@@ -93,6 +93,8 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=1000)
     parser.add_argument("--continuous", action="store_true")
     arguments = parser.parse_args()
+    if arguments.episodes < 1:
+        parser.error(f"--episodes must be at least 1, got {arguments.episodes}")
     for name, play in (("jaxmarl_lite", play_ours), ("mpe2", play_mpe2)):
         for policy, scripted in (("random", False), ("scripted", True)):
             returns = play(arguments.episodes, scripted, arguments.continuous)

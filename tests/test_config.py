@@ -2,6 +2,7 @@
 
 import sys
 
+import numpy as np
 import pytest
 import yaml
 from conftest import TINY, tiny_arguments
@@ -98,6 +99,17 @@ def test_numbers_are_made_whole_and_lists_tuples():
     assert config["HIDDEN_SIZES"] == (3, 4)
 
 
+def test_numpy_scalars_are_numbers():
+    config = load_config("ippo_ff_mpe", NUM_ENVS=np.int64(8), LR=np.float32(0.5), ANNEAL_LR=np.True_)
+    assert (config["NUM_ENVS"], config["LR"], config["ANNEAL_LR"]) == (8, 0.5, True)
+
+
+@pytest.mark.parametrize("config", [None, [1], "a", 3])
+def test_what_is_no_mapping_is_refused(baseline, config):
+    with pytest.raises(ConfigError, match="config must be a mapping"):
+        baseline.make_train(config)
+
+
 def test_an_unknown_baseline_is_named():
     with pytest.raises(ConfigError, match="'ippo_gg'"):
         load_config("ippo_gg")
@@ -142,6 +154,26 @@ def command(baseline, monkeypatch, tmp_path, capsys):
         (["env=simple"], ["+env=simple"]),
         (["NUM_ENVS.x=1"], ["NUM_ENVS", "no entries"]),
         (["-m", "RUN_DIR=a,b"], ["RUN_DIR", "swept"]),
+        (["-m", "SEED=0,-1"], ["SEED", "got -1"]),
+        (["SEED=0,1"], ["SEED", "one value", "-m"]),
+        (["-m", "LR=interval(0,1)"], ["INTERVAL"]),
+        (["+env=glob(*)"], ["env", "-m"]),
+        (["+env=simple", "+env=spread_continuous"], ["env"]),
+        (["~RUN_DIR"], ["deleted"]),
+        (["hydrafoo=1"], ["hydrafoo"]),
+        (["hydra.foo=1"], ["foo"]),
+        (["hydra.sweep.dir=d"], ["hydra.sweep.dir", "RUN_DIR"]),
+        (["--config-name", "foo"], ["foo"]),
+        (["ENV_KWARGS=[1]"], ["ENV_KWARGS", "mapping", "[1]"]),
+        (["ENV_KWARGS={max_steps:1000000000000}"], ["max_steps", "2**31"]),
+        (["ENV_KWARGS.env_id=9"], ["env_id", "Allowed"]),
+        (["RUN_DIR="], ["RUN_DIR", "''"]),
+        (["RUN_DIR=/proc/foo"], ["RUN_DIR", "/proc/foo"]),
+        ([f"RUN_DIR={'x' * 300}"], ["RUN_DIR", "too long"]),
+        (["TOTAL_TIMESTEPS=1e30"], ["TOTAL_TIMESTEPS", "<= 1000000000000000"]),
+        (["TOTAL_TIMESTEPS=1e14"], ["TOTAL_TIMESTEPS", "2**31"]),
+        (["WANDB_PROJECT='a/b'"], ["WANDB_PROJECT", "'a/b'"]),
+        (["WANDB_NAME=\u00e9\u2026="], ["quotes"]),
     ],
 )
 def test_the_command_line_refuses(command, arguments, words):

@@ -135,7 +135,7 @@ def test_an_online_login_that_fails_goes_on_offline(baseline, tmp_path, capsys, 
     monkeypatch.setenv("WANDB_API_KEY", "0" * 40)
     monkeypatch.setattr(wandb, "init", init)
     runner.run(baseline.make_train, CONFIG | {"WANDB_MODE": "online"}, "ippo_ff_mpe", tmp_path / "run")
-    expected = "W&B: online logging failed (the server said no), logging offline instead."
+    expected = "W&B: online logging failed (the server said no and more), logging offline instead."
     assert expected in capsys.readouterr().out
     assert (tmp_path / "run" / "summary.json").exists()
 

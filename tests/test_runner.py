@@ -15,7 +15,7 @@ from conftest import BASELINE, ROOT, TINY, tiny_arguments
 from omegaconf import OmegaConf
 from PIL import Image
 
-from jaxmarl_lite.training import runner
+from jaxmarl_lite.training import cli, runner
 from jaxmarl_lite.training.checkpoint import load_params, save_params
 from jaxmarl_lite.training.config import ConfigError, load_config
 
@@ -209,6 +209,40 @@ def test_the_output_tells_what_runs(tmp_path):
     assert "95 % interval over 2 seeds" in output
 
 
+@pytest.mark.parametrize("name", ["it's", "trail\\", "a\\'b", "[red]x[/b]", "sp ace=1"])
+def test_folders_with_odd_names(baseline, tmp_path, monkeypatch, capsys, name):
+    monkeypatch.chdir(tmp_path)
+    quoted = cli._quoted(name)
+    monkeypatch.setattr(sys, "argv", ["ippo_ff_mpe.py", f"RUN_DIR={quoted}", *tiny_arguments()])
+    runner.main(baseline.make_train, "ippo_ff_mpe")
+    assert (tmp_path / name / "summary.json").exists()
+    assert name in capsys.readouterr().out
+
+
+def test_keywords_as_a_mapping_and_64_bits(tmp_path):
+    arguments = ["RUN_DIR=run", "ENV_KWARGS={action_type: Continuous, max_steps: 10}", *tiny_arguments()]
+    code, output = finish(start(*arguments, cwd=tmp_path, JAX_ENABLE_X64="1"))
+    assert code == 0, output
+    assert OmegaConf.load(tmp_path / "run" / "config.yaml").ENV_KWARGS.max_steps == 10
+    arrays, _ = load_params(tmp_path / "run" / "params.safetensors")
+    assert {x.dtype for x in jax.tree.leaves(arrays)} == {np.dtype(np.float32)}
+
+
+def test_a_reader_that_goes_away_does_not_end_the_run(tmp_path):
+    process = start("RUN_DIR=run", *tiny_arguments(), cwd=tmp_path)
+    process.stdout.readline()
+    process.stdout.close()
+    process.wait(timeout=120)
+    assert (tmp_path / "run" / "summary.json").exists()
+
+
+def test_a_run_that_diverges_is_named(baseline, tmp_path, capsys):
+    summary = runner.run(baseline.make_train, TINY | {"LR": 1e30}, "ippo_ff_mpe", tmp_path / "run")
+    assert summary["diverged_seeds"] == [0]
+    assert "they diverged" in capsys.readouterr().out
+    assert rows_of(tmp_path / "run")[-1]["total_loss"] == "nan"
+
+
 def test_a_sweep_gives_each_job_its_folder(tmp_path):
     code, output = finish(start("-m", "SEED=3,4", "RUN_DIR=sweep", "+env=simple", *tiny_arguments(), cwd=tmp_path))
     assert code == 0, output
@@ -247,7 +281,7 @@ def test_ctrl_c_ends_a_run_with_what_was_reached(tmp_path):
     process = start_long_run(tmp_path)
     process.send_signal(signal.SIGINT)
     code, output = finish(process, 60)
-    assert code == runner.INTERRUPTED, output
+    assert code == cli.INTERRUPTED, output
     assert "Traceback" not in output
     assert "stopped early by Ctrl-C" in output
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())

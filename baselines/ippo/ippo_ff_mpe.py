@@ -41,7 +41,7 @@ class ActorCritic(nn.Module):
         self.actor = layers(self.num_actions or self.action_size, 0.01)
         self.critic = layers(1, 1.0)
         if self.num_actions is None:
-            self.log_std = self.param("log_std", nn.initializers.constant(-0.5), (self.action_size,))
+            self.log_std = self.param("log_std", nn.initializers.constant(-0.5), (self.action_size,), jnp.float32)
 
     def __call__(self, obs: jax.Array) -> tuple[distrax.Distribution, jax.Array]:  # (N, D)
         return self.policy(obs), self.value(obs)
@@ -127,7 +127,12 @@ def make_train(config: Mapping[str, Any]) -> runner.Train:
         # An end counts as a truncation only if we bootstrap there; it is rare, so its value is computed only then.
         bootstrap = per_actor(info["truncated"] & config["BOOTSTRAP_TRUNCATED"])
         last = cond_any(
-            bootstrap, final_value, lambda *_: jnp.zeros(num_actors), bootstrap, params, actors(info["final_obs"])
+            bootstrap,
+            final_value,
+            lambda *_: jnp.zeros(num_actors, jnp.float32),
+            bootstrap,
+            params,
+            actors(info["final_obs"]),
         )
         transition = Transition(
             runner_state.obs, action, pi.log_prob(action), actors(reward), per_actor(done) & ~bootstrap, bootstrap, last

@@ -3,6 +3,7 @@
 It is per instance, as in JaxMARL: batches come from `jax.vmap` or `BatchWrapper`.
 """
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -123,6 +124,8 @@ class MultiAgentEnv:
 
     def check_actions(self, actions: dict[str, jax.Array]) -> None:
         """Raise ValueError unless `actions` has each agent, no other, and arrays of the right shape and kind."""
+        if not isinstance(actions, Mapping):
+            raise ValueError(f"actions must be a dict keyed by agent, got {type(actions).__name__}.")
         for agent in actions:
             if agent not in self.action_spaces:
                 raise ValueError(f"Unknown agent {agent!r} in actions. Allowed: {', '.join(self.agents)}.")

@@ -12,14 +12,14 @@ from typing import Any
 import hydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
-from hydra.errors import HydraException
+from hydra.core.override_parser.types import ChoiceSweep, Override
 from omegaconf import OmegaConf
 
 from jaxmarl_lite.registration import closest
-from jaxmarl_lite.training.config import CONFIG_DIR, ConfigError, config_path, unknown_key
+from jaxmarl_lite.training.config import CONFIG_DIR, ConfigError, checked, config_path, unknown_key
 
 USAGE_ERROR = 2  # the exit code of a command that cannot be run
+INTERRUPTED = 130  # the exit code of a run that Ctrl-C ended
 
 
 def run_cli(job: Callable[[Any, Path], None], baseline: str) -> None:
@@ -29,40 +29,58 @@ def run_cli(job: Callable[[Any, Path], None], baseline: str) -> None:
     """
     arguments = sys.argv[1:]
     if "--help" in arguments or "-h" in arguments:
-        print(help_text(baseline))
+        with contextlib.suppress(BrokenPipeError):
+            print(help_text(baseline), flush=True)
         return
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra hands its errors on instead of printing them
+    in_job = False
+
+    def task(config: Any) -> None:
+        nonlocal in_job
+        in_job = True
+        folder = Path(HydraConfig.get().runtime.output_dir)
+        try:
+            job(config, folder)
+        except ConfigError as error:
+            _remove_if_empty(folder)
+            _fail(error)
+        in_job = False
+
+    folder = None
     try:
+        folder, options, overrides = _prepare(arguments, baseline)
         # Hydra's own files and logs are left out: the run folder holds the config.
         settings = ["hydra.output_subdir=null", "hydra/job_logging=none", "hydra/hydra_logging=none"]
-        folder, options, overrides = _prepare(arguments, baseline)
-        settings += [f"hydra.run.dir='{folder}'", f"hydra.sweep.dir='{folder}'", "hydra.sweep.subdir=${hydra.job.num}"]
+        settings += [f"hydra.run.dir={_quoted(folder)}", f"hydra.sweep.dir={_quoted(folder)}"]
+        settings += ["hydra.sweep.subdir=${hydra.job.num}"]
         sys.argv = [sys.argv[0], *options, *settings, *overrides]
-
-        def task(config: Any) -> None:
-            job(config, Path(HydraConfig.get().runtime.output_dir))
-
-        decorate = hydra.main(version_base=None, config_path=str(CONFIG_DIR), config_name=baseline)
-        decorate(_ends_on_config_error(task))()
-    except (ConfigError, HydraException) as error:
+        hydra.main(version_base=None, config_path=str(CONFIG_DIR), config_name=baseline)(task)()
+    except KeyboardInterrupt:
+        print("stopped at once: the parameters are lost", file=sys.stderr)
+        sys.exit(INTERRUPTED)
+    except Exception as error:
+        if in_job:
+            raise
+        if folder is not None:
+            _remove_if_empty(folder)
         _fail(error)
 
 
-def _ends_on_config_error(task: Callable[[Any], None]) -> Callable[[Any], None]:
-    """Hydra would print a traceback for an error in the job."""
+def _quoted(folder: Path) -> str:
+    """A path as a value in Hydra's grammar, where a backslash escapes only a quote or stands before the closing one."""
+    text = re.sub(r"(\\*)('|$)", lambda m: m[1] * 2 + ("\\'" if m[2] else ""), str(folder))
+    return f"'{text}'"
 
-    def guarded(config: Any) -> None:
-        try:
-            task(config)
-        except ConfigError as error:
-            with contextlib.suppress(OSError):  # Hydra made the folder; one that holds something stays
-                Path(HydraConfig.get().runtime.output_dir).rmdir()
-            _fail(error)
 
-    return guarded
+def _remove_if_empty(folder: Path) -> None:
+    with contextlib.suppress(OSError):
+        folder.rmdir()
 
 
 def _fail(error: Exception) -> None:
-    print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+    text = " ".join(str(error).split()) or type(error).__name__
+    hint = " A value with special characters needs quotes: KEY='\"value\"'." if "LexerNoViableAlt" in text else ""
+    print(f"error: {text}{hint}", file=sys.stderr)
     sys.exit(USAGE_ERROR)
 
 
@@ -70,9 +88,10 @@ def _prepare(arguments: list[str], baseline: str) -> tuple[Path, list[str], list
     """Check the overrides. Returns the run folder, and Hydra's options and overrides apart."""
     keys = list(OmegaConf.load(config_path(baseline)))
     parser = OverridesParser.create()
-    folder = Path("runs") / baseline / datetime.now().strftime("%Y-%m-%d_%H-%M-%S-%f")
+    folder = _run_dir(str(Path("runs") / baseline / datetime.now().strftime("%Y-%m-%d_%H-%M-%S-%f")), make=False)
     options: list[str] = []
     overrides: list[str] = []
+    is_sweep = any(argument in ("-m", "--multirun") for argument in arguments)
     takes_value = False  # whether the argument before was an option whose value this one is
     for argument in arguments:
         if argument.startswith("-") or takes_value:
@@ -81,16 +100,20 @@ def _prepare(arguments: list[str], baseline: str) -> tuple[Path, list[str], list
             continue
         override = parser.parse_overrides([argument])[0]
         name = override.key_or_group
-        if not name.startswith("hydra"):
-            _check_override(override, keys)
-        if name == "RUN_DIR" and override.value() is not None:
-            folder = _run_dir(override)
+        if re.match(r"hydra[./]", name):
+            if name in _FOLDERS_OF_HYDRA:
+                raise ConfigError(f"{name} is set from RUN_DIR: write RUN_DIR=FOLDER instead, got {argument!r}.")
+        else:
+            _check_override(override, keys, is_sweep)
+        if name == "RUN_DIR":
+            folder = folder if override.value() is None else _run_dir(override.value())
         # An entry of ENV_KWARGS is new to the config: "++" lets Hydra add it.
-        adds = name.startswith("ENV_KWARGS.") and argument[0] not in "+~"
+        adds = name.split(".")[0] == "ENV_KWARGS" and argument[0] not in "+~"
         overrides.append(f"++{argument}" if adds else argument)
-    return folder.absolute(), options, overrides
+    return folder, options, overrides
 
 
+_FOLDERS_OF_HYDRA = ("hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir", "hydra.output_subdir", "hydra.job.chdir")
 _OPTIONS_WITH_VALUE = (
     "--config-name",
     "-cn",
@@ -107,34 +130,50 @@ _OPTIONS_WITH_VALUE = (
 )
 
 
-def _check_override(override: Override, keys: list[str]) -> None:
-    name = override.key_or_group
+def _check_override(override: Override, keys: list[str], is_sweep: bool) -> None:
+    """ConfigError for what is wrong already here: before the first job of a sweep, not in its last."""
+    name, key = override.key_or_group, override.key_or_group.split(".")[0]
     groups = config_groups()
-    if name in groups:
-        values = [override.value()] if not override.is_sweep_override() else override.value().list
-        for value in values:
-            if str(value) not in groups[name]:
-                hint = closest(str(value), groups[name])
-                raise ConfigError(f"Unknown {name} {value!r}.{hint} Allowed: {', '.join(groups[name])}.")
-        if not override.is_add():
-            raise ConfigError(f"{override.input_line} needs a plus: write +{override.input_line.lstrip('~')}.")
-
-    elif name.split(".")[0] not in keys:
+    if name not in groups and key not in keys:
         raise unknown_key(name, keys)
-    elif "." in name and name.split(".")[0] != "ENV_KWARGS":
-        raise ConfigError(f"{name.split('.')[0]} has no entries, got {override.input_line!r}.")
-
-
-def _run_dir(override: Override) -> Path:
-    if override.is_sweep_override():
+    if override.is_delete():
+        raise ConfigError(f"No key can be deleted, got {override.input_line!r}.")
+    if override.is_sweep_override() and not is_sweep:
+        raise ConfigError(f"{name} must be one value, got {override.input_line!r}: add -m for a sweep, or quotes.")
+    if override.is_sweep_override() and name == "RUN_DIR":
         raise ConfigError(f"RUN_DIR cannot be swept, got {override.input_line!r}: each job gets RUN_DIR/<number>.")
-    folder = Path(str(override.value()))
-    # Looked at here, before Hydra writes into it.
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ConfigError(f"RUN_DIR must be a new or empty folder, got {folder}, which exists: not overwritten.")
-    nearest = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
-    if not nearest.is_dir() or not os.access(nearest, os.W_OK):
-        raise ConfigError(f"RUN_DIR must be a folder that can be written, got {folder}: {nearest} is not one.")
+    value = override.value()
+    values = [value]
+    if override.is_sweep_override():
+        values = list(value.list) if isinstance(value, ChoiceSweep) else []  # a range is left to its jobs
+    if name in groups:
+        for option in values:
+            if str(option) not in groups[name]:
+                hint = closest(str(option), groups[name])
+                raise ConfigError(f"Unknown {name} {option!r}.{hint} Allowed: {', '.join(groups[name])}.")
+        if not override.is_add():
+            raise ConfigError(f"{override.input_line} needs a plus: write +{override.input_line}.")
+    elif name != key and key != "ENV_KWARGS":
+        raise ConfigError(f"{key} has no entries, got {override.input_line!r}.")
+    elif name == key:
+        for option in values:
+            if isinstance(option, (bool, int, float, list, dict)) or (option is None):
+                checked(name, option)
+
+
+def _run_dir(value: Any, make: bool = True) -> Path:
+    """The run folder, made if `make`. ConfigError if it holds files or cannot be written."""
+    if not isinstance(value, str) or not value:
+        raise ConfigError(f"RUN_DIR must be a text or null, got {value!r}.")
+    folder = Path(value).expanduser().absolute()
+    try:
+        # Looked at here, before Hydra writes into it.
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise ConfigError(f"RUN_DIR must be a new or empty folder, got {value!r}, which exists: not overwritten.")
+        if make:
+            folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"RUN_DIR must be a folder that can be written, got {value!r}: {error.strerror}.") from error
     return folder
 
 

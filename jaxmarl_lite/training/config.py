@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -25,7 +26,11 @@ class Rule(NamedTuple):
 
 
 def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
+    if (
+        isinstance(value, (bool, np.bool_))
+        or not isinstance(value, (int, float, np.integer, np.floating))
+        or value != value
+    ):
         raise TypeError
     return float(value)
 
@@ -52,7 +57,8 @@ def _real(allowed: str, test: Callable[[float], bool]) -> Rule:
 
 def _one_of(*options: Any) -> Rule:
     def parse(value: Any) -> Any:
-        if not any(value is option or (type(value) is type(option) and value == option) for option in options):
+        value = bool(value) if isinstance(value, np.bool_) else value
+        if not any(type(value) is type(option) and value == option for option in options):
             raise ValueError
         return value
 
@@ -70,6 +76,16 @@ def _text(optional: bool = False) -> Rule:
         return value
 
     return Rule("a text" + (" or null" if optional else ""), parse)
+
+
+def _name(longest: int, forbidden: str = "") -> Rule:
+    def parse(value: Any) -> str:
+        if not isinstance(value, str) or not 0 < len(value) <= longest or set(value) & set(forbidden):
+            raise ValueError
+        return value
+
+    without = f" without {' '.join(forbidden)}" if forbidden else ""
+    return Rule(f"a text of 1 to {longest} characters{without}", parse)
 
 
 def _list(item: Rule, of: str) -> Rule:
@@ -100,7 +116,7 @@ RULES: dict[str, Rule] = {
     "ENV_KWARGS": _mapping(),
     "NUM_ENVS": _integer(1),
     "NUM_STEPS": _integer(1),
-    "TOTAL_TIMESTEPS": _integer(1),
+    "TOTAL_TIMESTEPS": _integer(1, 10**15),
     "UPDATE_EPOCHS": _integer(1),
     "NUM_MINIBATCHES": _integer(1),
     "LR": _positive,
@@ -116,15 +132,15 @@ RULES: dict[str, Rule] = {
     "ACTIVATION": _one_of("relu", "tanh"),
     "AGENT_IDS": _flag,
     "SEED": _integer(0, 2**32 - 1),
-    "NUM_SEEDS": _integer(1),
+    "NUM_SEEDS": _integer(1, 2**31 - 1),
     "RUN_DIR": _text(optional=True),
     "COMPILE_CACHE": _flag,
     "WANDB_MODE": _one_of("disabled", "offline", "online"),
-    "WANDB_PROJECT": _text(),
+    "WANDB_PROJECT": _name(128, "/\\#?%:"),
     "WANDB_ENTITY": _text(optional=True),
     "WANDB_GROUP": _text(optional=True),
     "WANDB_NAME": _text(optional=True),
-    "WANDB_TAGS": _list(_text(), "texts"),
+    "WANDB_TAGS": _list(_name(64), "texts of 1 to 64 characters"),
     "WANDB_LOG_ALL_SEEDS": _flag,
 }
 
@@ -160,7 +176,7 @@ def check_config(config: Mapping[str, Any], baseline: str) -> dict[str, Any]:
     for key in config:
         if key not in defaults:
             raise unknown_key(key, list(defaults))
-    return {key: _checked(key, value) for key, value in (defaults | config).items()}
+    return {key: checked(key, value) for key, value in (defaults | config).items()}
 
 
 def unknown_key(key: str, allowed: list[str]) -> ConfigError:
@@ -169,13 +185,16 @@ def unknown_key(key: str, allowed: list[str]) -> ConfigError:
 
 
 def _plain(config: Mapping[str, Any]) -> dict[str, Any]:
+    if not isinstance(config, Mapping) and not OmegaConf.is_dict(config):
+        raise ConfigError(f"config must be a mapping of keys to values, got {type(config).__name__}.")
     try:
         return OmegaConf.to_container(config, resolve=True) if OmegaConf.is_config(config) else dict(config)
     except OmegaConfBaseException as error:
         raise ConfigError(f"Config cannot be resolved: {str(error).splitlines()[0]}.") from error
 
 
-def _checked(key: str, value: Any) -> Any:
+def checked(key: str, value: Any) -> Any:
+    """The value to use for a key. ConfigError if it is not allowed."""
     rule = RULES[key]
     try:
         return rule.parse(value)
@@ -195,6 +214,11 @@ def check_sizes(config: Mapping[str, Any], num_agents: int) -> None:
         raise ConfigError(
             f"NUM_MINIBATCHES must divide NUM_ENVS * NUM_STEPS * agents = {batch}, got {config['NUM_MINIBATCHES']}."
             f" Allowed up to 64: {', '.join(map(str, divisors))}."
+        )
+    gradients = config["TOTAL_TIMESTEPS"] // steps * config["UPDATE_EPOCHS"] * config["NUM_MINIBATCHES"]
+    if gradients >= 2**31:
+        raise ConfigError(
+            f"TOTAL_TIMESTEPS must give fewer than 2**31 gradient steps, got {config['TOTAL_TIMESTEPS']}: {gradients}."
         )
     if config["TOTAL_TIMESTEPS"] < steps:
         raise ConfigError(

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+EPISODE_MEANS = ("return", "episode_length")  # NaN where no episode finished: left empty
+
 
 class CsvLogger:
     """`metrics.csv`: one row per update and seed, empty where no episode finished."""
@@ -33,8 +35,12 @@ class CsvLogger:
         num_seeds = next(iter(metrics.values())).shape[0]
         for u, (update, env_step) in enumerate(zip(updates, env_steps, strict=True)):
             for seed in range(num_seeds):
-                values = (metrics[name][seed, u] for name in self._columns)
-                self._writer.writerow([update, seed, env_step, *("" if math.isnan(v) else v for v in values)])
+                values = [metrics[name][seed, u] for name in self._columns]
+                cells = (
+                    "" if math.isnan(v) and name in EPISODE_MEANS else v
+                    for name, v in zip(self._columns, values, strict=True)
+                )
+                self._writer.writerow([update, seed, env_step, *cells])
         self._file.flush()
 
     def close(self) -> None:
@@ -68,12 +74,16 @@ class WandbLogger:
         try:
             self._run = self._init(wandb, mode, config, folder, baseline)
         except Exception as error:
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            self.message = f"W&B: {mode} logging failed ({_reason(error)}), "
             if mode == "offline":
-                self.message = f"W&B: offline logging failed ({reason}), going on without it."
+                self.message += "going on without it."
                 return
-            self.message = f"W&B: online logging failed ({reason}), logging offline instead."
-            self._run = self._init(wandb, "offline", config, folder, baseline)
+            try:
+                self._run = self._init(wandb, "offline", config, folder, baseline)
+            except Exception as second_error:
+                self.message += f"and so did offline logging ({_reason(second_error)}), going on without it."
+                return
+            self.message += "logging offline instead."
         self._run.define_metric("env_step")
         self._run.define_metric("*", step_metric="env_step")
 
@@ -115,6 +125,10 @@ class WandbLogger:
         if self._run is not None:
             self._run.summary.update({k: v for k, v in summary.items() if isinstance(v, (int, float, str, bool))})
             self._run.finish()
+
+
+def _reason(error: Exception) -> str:
+    return " ".join(str(error).split())[:300] or type(error).__name__
 
 
 def _logged_in(wandb: Any) -> bool:

@@ -68,7 +68,7 @@ class FeatureMajorDense(nn.Module):
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
         kernel = self.param("kernel", orthogonal(self.scale), (x.shape[0], self.features))
-        bias = self.param("bias", nn.initializers.zeros, (self.features,))
+        bias = self.param("bias", nn.initializers.zeros, (self.features,), jnp.float32)
         return jax.lax.dot_general(kernel, x, (((0,), (0,)), ((), ()))) + bias[:, None]
 
 
@@ -79,11 +79,11 @@ def action_noise(key: jax.Array, shape: Sequence[int], discrete: bool) -> jax.Ar
         shape: (..., n) for n Discrete actions, (..., K) for actions of K numbers.
     """
     draw = jax.random.gumbel if discrete else jax.random.normal
-    return draw(key, (math.prod(shape),)).reshape(shape)  # a flat draw compiles several times faster
+    return draw(key, (math.prod(shape),), jnp.float32).reshape(shape)  # a flat draw compiles several times faster
 
 
 def sample(pi: distrax.Distribution, noise: jax.Array) -> jax.Array:
     """An action of the policy, (...,) for a Categorical (by the Gumbel-max trick), (..., K) for a Gaussian."""
     if isinstance(pi, distrax.Categorical):
-        return jnp.argmax(pi.logits + noise, axis=-1)
+        return jnp.argmax(pi.logits + noise, axis=-1).astype(jnp.int32)
     return pi.loc + pi.scale_diag * noise

@@ -1,5 +1,7 @@
 """What a person sees of a run."""
 
+import contextlib
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -9,6 +11,7 @@ from typing import Any, TypeVar
 import jax
 import numpy as np
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -16,11 +19,31 @@ T = TypeVar("T")
 LINES = 10  # progress lines of a run whose output is not a terminal
 
 
+class _Lasting:
+    """A stream whose reader may go away (`| head`) without ending the run."""
+
+    def __init__(self, stream: Any):
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
 class Display:
     """Header, progress and summary of one run, on the standard output."""
 
     def __init__(self, train: Any, config: Mapping[str, Any], baseline: str, folder: Path):
-        self.console = Console(highlight=False, soft_wrap=True)
+        # Text is printed as it is: a folder's name may look like markup.
+        self.console = Console(file=_Lasting(sys.stdout), highlight=False, soft_wrap=True)
         self._num_updates, self._num_seeds = train.num_updates, config["NUM_SEEDS"]
         self._steps_per_update = config["NUM_ENVS"] * config["NUM_STEPS"]
         self._return = float("nan")
@@ -36,13 +59,13 @@ class Display:
             "run folder": str(folder),
         }
         for name, text in lines.items():
-            self.console.print(f"[bold]{name:>12}[/bold]  {text}")
+            self.console.print(f"[bold]{name:>12}[/bold]  {escape(text)}")
 
     def messages(self, *messages: str | None) -> None:
         """Print each message that is not None."""
         for message in messages:
             if message is not None:
-                self.console.print(f"[yellow]{'note':>12}[/yellow]  {message}")
+                self.console.print(f"[yellow]{'note':>12}[/yellow]  {escape(message)}")
 
     def compiling(self, compile_programs: Callable[[], T]) -> tuple[T, float]:
         """Compile, and say how long it took. Returns the programs and the seconds."""
@@ -99,3 +122,5 @@ class Display:
         seconds = summary["seconds"]
         table.add_row("wall time", f"{seconds['total']:.1f} s, {seconds['compile']:.1f} s of it compiling")
         self.console.print(table)
+        if summary["diverged_seeds"]:
+            self.messages(f"the loss of seeds {summary['diverged_seeds']} is not a finite number: they diverged.")

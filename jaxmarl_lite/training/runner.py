@@ -1,5 +1,6 @@
 """Runs a baseline: seeds, chunks of updates, progress, logging, and the run folder."""
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -26,7 +27,6 @@ from jaxmarl_lite.training.progress import Display
 CHUNK_CAPACITY = 64  # updates in one call of the compiled program, at the most
 CHUNK_SECONDS = 0.5  # how long one call should take, so that the progress bar moves
 FINAL_UPDATES = 10  # the return "at the end" is the mean over the episodes of so many last updates
-INTERRUPTED = 130  # the exit code of a run that Ctrl-C ended
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,6 +128,8 @@ def stop_on_interrupt() -> Iterator[Callable[[], bool]]:
         if pressed:
             raise KeyboardInterrupt
         pressed = True
+        with contextlib.suppress(OSError):
+            os.write(2, b"\nstopping; press Ctrl-C again to stop at once and lose the parameters\n")
 
     try:
         before = signal.signal(signal.SIGINT, handler)
@@ -252,6 +254,7 @@ def _summary(train: Train, config: Mapping[str, Any], baseline: str, history: di
     with np.errstate(invalid="ignore", divide="ignore"):
         per_seed = counted / episodes.sum(1)
     mean, interval = mean_and_interval(per_seed)
+    losses = history.get("total_loss", np.zeros((0, 0)))
     anchors = train.env.env.return_anchors
     score = None if anchors is None or mean is None else (mean - anchors[0]) / (anchors[1] - anchors[0])
     device = jax.devices()[0]
@@ -264,6 +267,7 @@ def _summary(train: Train, config: Mapping[str, Any], baseline: str, history: di
         "return": mean,
         "return_ci95": interval,
         "return_per_seed": [None if np.isnan(x) else round(float(x), 3) for x in per_seed],
+        "diverged_seeds": [] if losses.size == 0 else np.flatnonzero(~np.isfinite(losses[:, -1])).tolist(),
         "normalised_score": None if score is None else round(score, 4),
         "device": f"{device.device_kind} ({device.platform})",
         "versions": {"jaxmarl_lite": jaxmarl_lite.__version__, "jax": jax.__version__},
@@ -317,7 +321,7 @@ def _write_results(
 
 def main(make_train: Callable[[Mapping[str, Any]], Train], baseline: str) -> None:
     """The command line of a baseline: Hydra overrides, sweeps with `-m`, `+env=...`, `--help`."""
-    from jaxmarl_lite.training.cli import run_cli
+    from jaxmarl_lite.training.cli import INTERRUPTED, run_cli
 
     def job(config: Any, folder: Path) -> None:
         if run(make_train, config, baseline, folder)["interrupted"]:

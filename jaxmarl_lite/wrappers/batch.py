@@ -96,7 +96,9 @@ class BatchWrapper:
             obs = {a: jnp.pad(o, ((0, 0), (0, self._obs_size - o.shape[1]))) for a, o in obs.items()}
         array = self.to_array(obs)  # (E, A, ...)
         if self.agent_ids:
-            ids = jnp.broadcast_to(jnp.eye(self.num_agents), (array.shape[0], self.num_agents, self.num_agents))
+            ids = jnp.broadcast_to(
+                jnp.eye(self.num_agents, dtype=array.dtype), (array.shape[0], self.num_agents, self.num_agents)
+            )
             array = jnp.concatenate([array, ids], axis=-1)
         return array
 

@@ -32,9 +32,10 @@ def either(name: str, value: Any, alias: str, alias_value: Any, default: Any) ->
 
 
 def check_count(name: str, value: Any, minimum: int = 1) -> int:
-    """`value` as an int. ValueError unless it is an integer of at least `minimum`."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < minimum:
-        raise ValueError(f"{name} must be an integer >= {minimum}, got {value!r}.")
+    """`value` as an int. ValueError unless it is an integer from `minimum` to 2**31 - 1."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not minimum <= value < 2**31:
+        bound = " and < 2**31" if isinstance(value, int) and value >= 2**31 else ""
+        raise ValueError(f"{name} must be an integer >= {minimum}{bound}, got {value!r}.")
     return int(value)
 
 

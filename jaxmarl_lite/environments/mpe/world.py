@@ -112,8 +112,8 @@ def decode_action(world: World, agent: int, action: jax.Array) -> tuple[tuple[ja
     discrete = jnp.ndim(action) == 0
     movable, speaks = world.movable[agent], not world.silent[agent]
     if not discrete:
-        action = jnp.clip(action, 0.0, 1.0)
-    force, message = (jnp.float32(0), jnp.float32(0)), jnp.zeros(world.dim_c)
+        action = jnp.clip(action, 0.0, 1.0).astype(jnp.float32)
+    force, message = (jnp.float32(0), jnp.float32(0)), jnp.zeros(world.dim_c, jnp.float32)
     if movable:
         force = move_force(world, agent, action % NUM_MOVES if discrete and speaks else action)
     if speaks and discrete:
@@ -168,7 +168,7 @@ def step(
     vx, vy = components(p_vel)
     force_x, force_y = collision_forces(world, x, y)
     key_motor, key_message = jax.random.split(key)
-    motor_noise = jax.random.normal(key_motor, (world.num_agents, 2)) if any(world.u_noise) else None
+    motor_noise = jax.random.normal(key_motor, (world.num_agents, 2), jnp.float32) if any(world.u_noise) else None
     messages = []
     for i, action in enumerate(actions):
         (fx, fy), message = decode_action(world, i, action)
@@ -193,7 +193,7 @@ def step(
     c = jnp.stack(messages)
     if any(world.c_noise):
         scale = np.where(world.silent, 0.0, world.c_noise).astype(np.float32)
-        c = c + scale[:, None] * jax.random.normal(key_message, c.shape)
+        c = c + scale[:, None] * jax.random.normal(key_message, c.shape, jnp.float32)
     return rows(x, y), rows(vx, vy), c
 
 
