@@ -41,6 +41,21 @@ def test_minibatch_orders_differ_between_epochs_and_cover_all():
     assert not np.array_equal(orders[0], orders[1])
 
 
+@pytest.mark.parametrize("size", [1, 7, 8])
+def test_the_gradient_in_halves_is_the_gradient(size):
+    x, y = jax.random.normal(jax.random.key(0), (2, size))
+
+    def loss(params, minibatch):
+        error = jnp.square(jnp.tanh(params["a"] * minibatch[0] + params["b"]) - minibatch[1]).mean()
+        return error, {"error": error, "mean": minibatch[0].mean()}
+
+    params = {"a": jnp.float32(0.7), "b": jnp.float32(-0.2)}
+    grads, metrics = minibatch.grad_in_halves(loss, params, (x, y))
+    expected, expected_metrics = jax.grad(loss, has_aux=True)(params, (x, y))
+    for name, value in (expected | expected_metrics).items():
+        np.testing.assert_allclose((grads | metrics)[name], value, rtol=1e-5)
+
+
 @pytest.mark.parametrize("shape", [(64, 64), (18, 64), (64, 5), (64, 1), (1, 8), (1, 1), (7, 3)])
 def test_orthogonal_has_orthogonal_rows_or_columns(shape):
     kernel = np.asarray(orthogonal(3.0)(jax.random.key(0), shape), np.float64)
