@@ -111,6 +111,9 @@ def make_train(config: Mapping[str, Any]) -> runner.Train:
         train_state = TrainState.create(apply_fn=network.apply, params=params, tx=optimizer)
         return RunnerState(train_state, env_state, actors(obs), key, jnp.int32(0))
 
+    def policy(params: Any, obs: jax.Array) -> distrax.Distribution:
+        return network.apply(params, obs, method="policy")
+
     def value_of(params: Any, obs: jax.Array) -> jax.Array:
         return network.apply(params, obs, method="value")
 
@@ -120,7 +123,7 @@ def make_train(config: Mapping[str, Any]) -> runner.Train:
     def env_step(runner_state: RunnerState, randomness: tuple) -> tuple[RunnerState, tuple[Transition, dict]]:
         noise, key_step = randomness
         params = runner_state.train_state.params
-        pi = network.apply(params, runner_state.obs, method="policy")
+        pi = policy(params, runner_state.obs)
         action = sample(pi, noise)
         env_action = action.reshape(env.num_envs, env.num_agents, *action.shape[1:])
         obs, env_state, reward, done, info = env.step(key_step, runner_state.env_state, env_action)
@@ -201,9 +204,6 @@ def make_train(config: Mapping[str, Any]) -> runner.Train:
         metrics = jax.tree.map(jnp.mean, metrics) | episode_metrics(logged)
         update_step = runner_state.update_step + 1
         return RunnerState(train_state, runner_state.env_state, runner_state.obs, key, update_step), metrics
-
-    def policy(params: Any, obs: jax.Array) -> distrax.Distribution:
-        return network.apply(params, obs, method="policy")
 
     return runner.Train(init, update, num_updates, env, policy)
 

@@ -17,6 +17,7 @@ from omegaconf import OmegaConf
 
 from jaxmarl_lite.registration import closest
 from jaxmarl_lite.training.config import CONFIG_DIR, ConfigError, checked, config_path, unknown_key
+from jaxmarl_lite.training.runner import open_folder
 
 USAGE_ERROR = 2  # the exit code of a command that cannot be run
 INTERRUPTED = 130  # the exit code of a run that Ctrl-C ended
@@ -88,7 +89,7 @@ def _prepare(arguments: list[str], baseline: str) -> tuple[Path, list[str], list
     """Check the overrides. Returns the run folder, and Hydra's options and overrides apart."""
     keys = list(OmegaConf.load(config_path(baseline)))
     parser = OverridesParser.create()
-    folder = _run_dir(str(Path("runs") / baseline / datetime.now().strftime("%Y-%m-%d_%H-%M-%S-%f")), make=False)
+    folder = (Path("runs") / baseline / datetime.now().strftime("%Y-%m-%d_%H-%M-%S-%f")).absolute()
     options: list[str] = []
     overrides: list[str] = []
     is_sweep = any(argument in ("-m", "--multirun") for argument in arguments)
@@ -157,23 +158,17 @@ def _check_override(override: Override, keys: list[str], is_sweep: bool) -> None
         raise ConfigError(f"{key} has no entries, got {override.input_line!r}.")
     elif name == key:
         for option in values:
-            if isinstance(option, (bool, int, float, list, dict)) or (option is None):
+            # A text may still be quoted or refer to another key: it is checked once Hydra has read it.
+            if option is None or isinstance(option, (bool, int, float, list, dict)):
                 checked(name, option)
 
 
-def _run_dir(value: Any, make: bool = True) -> Path:
-    """The run folder, made if `make`. ConfigError if it holds files or cannot be written."""
+def _run_dir(value: Any) -> Path:
+    """The run folder that was asked for, opened here, before Hydra writes into it."""
     if not isinstance(value, str) or not value:
         raise ConfigError(f"RUN_DIR must be a text or null, got {value!r}.")
     folder = Path(value).expanduser().absolute()
-    try:
-        # Looked at here, before Hydra writes into it.
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise ConfigError(f"RUN_DIR must be a new or empty folder, got {value!r}, which exists: not overwritten.")
-        if make:
-            folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"RUN_DIR must be a folder that can be written, got {value!r}: {error.strerror}.") from error
+    open_folder(folder)
     return folder
 
 

@@ -14,7 +14,7 @@ def permutation(key: jax.Array, n: int) -> jax.Array:
 
     Sorts words of random high bits and the index as low bits: one single-key sort, several times faster
     on a CPU than `jax.random.permutation`. Two equal draws keep their order, which happens to a pair with
-    probability 2**-(32 - bits of n); from 2**20 entries on `jax.random.permutation` takes over.
+    probability 2**-(32 - bits of n); above 2**20 entries `jax.random.permutation` takes over.
     """
     if n > _ONE_WORD_LIMIT:
         return jax.random.permutation(key, n)

@@ -34,16 +34,16 @@ def _haar(key: jax.Array, shape: tuple[int, int], dtype: jnp.dtype) -> jax.Array
     gaussian = jax.random.normal(key, (short * long,), dtype).reshape(short, long)  # flat: compiles faster
     index = jnp.arange(long)
 
-    def reflect(i: jax.Array, columns: jax.Array) -> jax.Array:
+    def reflect(i: jax.Array, q: jax.Array) -> jax.Array:
         k = short - 1 - i  # the k-th reflection leaves the first k coordinates alone
         x = jnp.where(index >= k, gaussian[k], 0.0)
         sign = jnp.where(x[k] >= 0, 1.0, -1.0)
         v = x + sign * jnp.linalg.norm(x) * (index == k)
-        columns = columns - jnp.outer(v, 2.0 / jnp.vdot(v, v) * (v[:, None] * columns).sum(0))
-        return columns.at[:, k].multiply(-sign)
+        q = q - jnp.outer(v, 2.0 / jnp.vdot(v, v) * (v[:, None] * q).sum(0))
+        return q.at[:, k].multiply(-sign)
 
-    columns = jax.lax.fori_loop(0, short, reflect, jnp.eye(long, short, dtype=dtype))
-    return columns if shape[0] == long else columns.T
+    q = jax.lax.fori_loop(0, short, reflect, jnp.eye(long, short, dtype=dtype))
+    return q if shape[0] == long else q.T
 
 
 def columns(x: jax.Array) -> jax.Array:

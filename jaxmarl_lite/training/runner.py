@@ -23,6 +23,7 @@ from jaxmarl_lite.training.checkpoint import save_params
 from jaxmarl_lite.training.config import ConfigError, check_config
 from jaxmarl_lite.training.logging import CsvLogger, WandbLogger
 from jaxmarl_lite.training.progress import Display
+from jaxmarl_lite.viz.curves import mean_and_interval, plot_curve
 
 CHUNK_CAPACITY = 64  # updates in one call of the compiled program, at the most
 CHUNK_SECONDS = 0.5  # how long one call should take, so that the progress bar moves
@@ -253,7 +254,8 @@ def _summary(train: Train, config: Mapping[str, Any], baseline: str, history: di
     counted = np.where(episodes > 0, returns * episodes, 0.0).sum(1)
     with np.errstate(invalid="ignore", divide="ignore"):
         per_seed = counted / episodes.sum(1)
-    mean, interval = mean_and_interval(per_seed)
+    finite = np.where(np.isfinite(per_seed), per_seed, np.nan)
+    mean, interval = (None if np.isnan(x[0]) else float(x[0]) for x in mean_and_interval(finite[:, None]))
     losses = history.get("total_loss", np.zeros((0, 0)))
     anchors = train.env.env.return_anchors
     score = None if anchors is None or mean is None else (mean - anchors[0]) / (anchors[1] - anchors[0])
@@ -272,19 +274,6 @@ def _summary(train: Train, config: Mapping[str, Any], baseline: str, history: di
         "device": f"{device.device_kind} ({device.platform})",
         "versions": {"jaxmarl_lite": jaxmarl_lite.__version__, "jax": jax.__version__},
     }
-
-
-def mean_and_interval(values: np.ndarray) -> tuple[float | None, float | None]:
-    """Mean and half-width of its 95 % interval (Student's t) over the finite values; None where there is none."""
-    values = values[np.isfinite(values)]
-    if values.size == 0:
-        return None, None
-    if values.size == 1:
-        return float(values[0]), None
-    from scipy.stats import t
-
-    half = t.ppf(0.975, values.size - 1) * values.std(ddof=1) / np.sqrt(values.size)
-    return float(values.mean()), float(half)
 
 
 def _listed(config: Mapping[str, Any]) -> Any:
@@ -306,8 +295,6 @@ def _write_results(
     (folder / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
     if history["update"].size == 0:
         return
-    from jaxmarl_lite.viz.curves import plot_curve  # matplotlib takes a second to import
-
     anchors = train.env.env.return_anchors
     plot_curve(
         history["update"] * config["NUM_ENVS"] * config["NUM_STEPS"],
