@@ -12,7 +12,16 @@ if TYPE_CHECKING:
 # id -> ("module:Class", default keyword arguments). Modules are imported by `make`, not before.
 _TABLE: dict[str, tuple[str, dict[str, Any]]] = {
     "MPE_simple_v3": ("jaxmarl_lite.environments.mpe.simple:SimpleMPE", {}),
+    "MPE_simple_adversary_v3": ("jaxmarl_lite.environments.mpe.simple_adversary:SimpleAdversaryMPE", {}),
+    "MPE_simple_crypto_v3": ("jaxmarl_lite.environments.mpe.simple_crypto:SimpleCryptoMPE", {}),
+    "MPE_simple_push_v3": ("jaxmarl_lite.environments.mpe.simple_push:SimplePushMPE", {}),
+    "MPE_simple_reference_v3": ("jaxmarl_lite.environments.mpe.simple_reference:SimpleReferenceMPE", {}),
+    "MPE_simple_speaker_listener_v4": (
+        "jaxmarl_lite.environments.mpe.simple_speaker_listener:SimpleSpeakerListenerMPE",
+        {},
+    ),
     "MPE_simple_spread_v3": ("jaxmarl_lite.environments.mpe.simple_spread:SimpleSpreadMPE", {}),
+    "MPE_simple_tag_v3": ("jaxmarl_lite.environments.mpe.simple_tag:SimpleTagMPE", {}),
 }
 
 

@@ -112,7 +112,7 @@ def test_episodes_start_anew_exactly_at_their_end(env_id, action_type):
     step_env = jax.jit(env.step_env)
     key = jax.random.key(3)
     obs, state = env.reset(key)
-    starts = [obs]
+    starts = [(obs, state)]  # with the state: some scenarios' first observations take few values
     while len(starts) < 4:
         for t in range(1, env.max_steps + 1):
             assert state.step == t - 1
@@ -134,8 +134,8 @@ def test_episodes_start_anew_exactly_at_their_end(env_id, action_type):
         assert ended
         assert_equal((obs, state), env.reset(key_reset))
         assert_equal(obs, env.get_obs(state))
-        assert all(differ(obs, earlier) for earlier in [*starts, final_obs])
-        starts.append(obs)
+        assert all(differ((obs, state), earlier) for earlier in [*starts, (final_obs, final_state)])
+        starts.append((obs, state))
 
 
 @every_env
@@ -204,13 +204,12 @@ def test_keys_decide_everything(env_id, action_type):
     env = make(env_id, action_type)
     first, again, other = (env.reset(jax.random.key(seed)) for seed in (10, 10, 11))
     assert not differ(first, again)
-    assert differ(first[0], other[0])
-    assert differ(first[1], other[1])
+    assert differ(first, other)
     actions = sample_actions(env, jax.random.key(12))
     last = first[1].replace(step=jnp.full_like(first[1].step, env.max_steps - 1))
     one, same, different = (env.step(jax.random.key(seed), last, actions) for seed in (13, 13, 14))
     assert not differ(one, same)
-    assert differ(one[0], different[0])  # of the next episode
+    assert differ(one[:2], different[:2])  # of the next episode
 
 
 @every_env

@@ -9,7 +9,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from mpe2 import simple_spread_v3, simple_v3
+from mpe2 import (
+    simple_adversary_v3,
+    simple_crypto_v3,
+    simple_push_v3,
+    simple_reference_v3,
+    simple_speaker_listener_v4,
+    simple_spread_v3,
+    simple_tag_v3,
+    simple_v3,
+)
 from mpe2._mpe_utils import core
 from mpe2._mpe_utils.scenario import BaseScenario
 from mpe2._mpe_utils.simple_env import SimpleEnv, make_env
@@ -18,9 +27,21 @@ from pettingzoo.utils.env_logger import EnvLogger
 
 import jaxmarl_lite
 from jaxmarl_lite.environments.mpe import world as physics
-from jaxmarl_lite.environments.mpe.mpe import MPE, State
+from jaxmarl_lite.environments.mpe.mpe import MPE
+from jaxmarl_lite.environments.mpe.simple_spread import SimpleSpreadMPE
 
-REFERENCES = {"MPE_simple_v3": simple_v3, "MPE_simple_spread_v3": simple_spread_v3}
+REFERENCES = {
+    "MPE_simple_v3": simple_v3,
+    "MPE_simple_adversary_v3": simple_adversary_v3,
+    "MPE_simple_crypto_v3": simple_crypto_v3,
+    "MPE_simple_push_v3": simple_push_v3,
+    "MPE_simple_reference_v3": simple_reference_v3,
+    "MPE_simple_speaker_listener_v4": simple_speaker_listener_v4,
+    "MPE_simple_spread_v3": simple_spread_v3,
+    "MPE_simple_tag_v3": simple_tag_v3,
+}
+CROWDED = ("MPE_simple_push_v3", "MPE_simple_spread_v3", "MPE_simple_tag_v3")  # where agents collide
+TAG, ADVERSARY = "MPE_simple_tag_v3", "MPE_simple_adversary_v3"
 SPREAD = "MPE_simple_spread_v3"
 ATOL = 1e-5
 COUNT = 500  # states of a check; one number for most, so that the same array shapes come back
@@ -44,12 +65,39 @@ def make_both(env_id, stage=None, **kwargs):
     return jaxmarl_lite.make(env_id, **kwargs), reference
 
 
+EXTRA_FIELDS = ("goal", "private_key")
+
+
+def load_goals(raw, state):
+    """Give the reference's world the goals of one of our states."""
+    world, landmarks = raw.world, raw.world.landmarks
+    name = raw.metadata["name"]
+    if name == "simple_reference_v3":
+        for agent, goal in zip(world.agents, state.goal, strict=True):
+            agent.goal_b = landmarks[goal]
+        return
+    goal = landmarks[int(state.goal)]
+    if name == "simple_speaker_listener_v4":
+        world.agents[0].goal_b = goal
+        return
+    for agent in world.agents:
+        agent.goal_a = goal
+    if name == "simple_push_v3":
+        color = np.array([0.25, 0.25, 0.25])
+        color[goal.index + 1] += 0.5
+        world.agents[1].color = color
+    if name == "simple_crypto_v3":
+        world.agents[2].key = landmarks[int(state.private_key)].color
+
+
 def random_states(rng, env, count, max_steps=None):
     """A batch of states, a third each: scattered over the field, crowded, and almost on one spot."""
     bodies = env.world.num_entities
     reach = np.resize([1.0, 0.3, 0.01], count)[:, None, None]
     movable = np.array(env.world.movable)[:, None]
-    return State(
+    keys = jax.random.split(jax.random.key(int(rng.integers(2**31))), count)
+    _, start = jax.jit(jax.vmap(env.reset))(keys)
+    return jax.tree.map(np.asarray, start).replace(
         step=rng.integers(0, max_steps or env.max_steps, count).astype(np.int32),
         done=np.zeros(count, bool),
         p_pos=(reach * rng.uniform(-1, 1, (count, bodies, 2))).astype(np.float32),
@@ -87,6 +135,8 @@ def load(reference, states, i):
         body.state.p_pos, body.state.p_vel = p_pos.astype(np.float64), p_vel.astype(np.float64)
     for agent, c in zip(raw.world.agents, state.c, strict=True):
         agent.state.c = c.astype(np.float64)
+    if hasattr(state, "goal"):
+        load_goals(raw, state)
 
 
 def take_turns(reference, actions):
@@ -162,9 +212,12 @@ def test_steps_from_random_states(env_id, continuous):
     states, actions = random_states(rng, env, 2000), random_actions(rng, env, 2000)
     expected = check_steps(env, reference, states, actions, jit=True)
     # The states reach what there is to compare: time limits, and contacts of one pair and of several.
-    assert 0.01 < expected["truncated agent_0"].mean() < 0.1
-    if env.num_agents > 1:
-        assert (np.bincount(touching_pairs(env, states.p_pos), minlength=4) > 100).all()
+    assert 0.01 < expected[f"truncated {env.agents[0]}"].mean() < 0.1
+    if env_id in CROWDED:
+        pairs = np.bincount(touching_pairs(env, states.p_pos))
+        assert (pairs[:4] > 30).all()
+    if hasattr(states, "goal"):
+        assert len(np.unique(states.goal)) == env.world.num_landmarks
 
 
 @pytest.mark.parametrize("env_id", REFERENCES)
@@ -179,7 +232,9 @@ def test_whole_episodes(env_id, continuous):
     env, reference = make_both(env_id, continuous_actions=continuous)
     rng = np.random.default_rng(1)
     keys = jax.random.split(jax.random.key(1), episodes)
-    start = jax.vmap(env.reset)(keys)[1]
+    start = jax.jit(jax.vmap(env.reset))(keys)[1]
+    # Half of the episodes begin in a crowd, so that agents collide.
+    start = start.replace(p_pos=start.p_pos.at[::2].multiply(0.2))
     actions = [random_actions(rng, env, episodes) for _ in range(length)]
     expected = []
     for i in range(episodes):
@@ -209,6 +264,55 @@ def test_actions_out_of_bounds_are_clipped(env_id):
     env, reference = make_both(env_id, continuous_actions=True)
     rng = np.random.default_rng(11)
     check_steps(env, reference, random_states(rng, env, COUNT), random_actions(rng, env, COUNT, OUTSIDE))
+
+
+OTHER_VARIANTS = [
+    (ADVERSARY, {"N": 1}),
+    (ADVERSARY, {"N": 4}),
+    (ADVERSARY, {"max_cycles": 3}),
+    (ADVERSARY, {"num_agent_neighbors": 1}),
+    (ADVERSARY, {"num_landmark_neighbors": 1}),
+    (ADVERSARY, {"num_agent_neighbors": 4, "num_landmark_neighbors": 3}),
+    ("MPE_simple_reference_v3", {"local_ratio": 0.0}),
+    ("MPE_simple_reference_v3", {"local_ratio": 0.2}),
+    (TAG, {"num_good": 2, "num_adversaries": 2, "num_obstacles": 3}),
+    (TAG, {"num_obstacles": 0}),
+    (TAG, {"num_adversaries": 12, "num_good": 3}),
+    (TAG, {"terminate_on_success": True}),
+    (TAG, {"terminate_on_success": True, "num_good": 2}),
+    (TAG, {"num_agent_neighbors": 1}),
+    (TAG, {"num_landmark_neighbors": 1}),
+    (TAG, {"num_agent_neighbors": 5, "num_landmark_neighbors": 3, "num_good": 2}),
+    (TAG, {"curriculum": True, "stage": 0}),
+    (TAG, {"curriculum": True, "stage": 1}),
+    (TAG, {"curriculum": True, "stage": 2}),
+]
+
+
+@pytest.mark.parametrize(("env_id", "kwargs"), OTHER_VARIANTS, ids=str)
+def test_keywords_of_the_other_scenarios(env_id, kwargs, monkeypatch):
+    monkeypatch.delattr(BaseScenario, "curriculum_stage", raising=False)  # as for spread below
+    env, reference = make_both(env_id, **kwargs)
+    for a in env.agents:
+        assert env.observation_space(a).shape == reference.observation_space(a).shape
+    rng = np.random.default_rng(14)
+    expected = check_steps(env, reference, random_states(rng, env, COUNT), random_actions(rng, env, COUNT), jit=True)
+    if "terminate_on_success" in kwargs:
+        assert 0.05 < expected["terminated agent_0"].mean() < 0.95
+
+
+def test_secrets_are_only_in_the_observations_of_those_who_know():
+    """Who does not know the goal sees the same whichever landmark it is; who knows it does not."""
+    for env_id, knowing in {
+        ADVERSARY: {"agent_0", "agent_1"},
+        "MPE_simple_push_v3": {"agent_0"},
+        "MPE_simple_speaker_listener_v4": {"speaker_0"},
+        "MPE_simple_crypto_v3": {"alice_0"},
+    }.items():
+        env = jaxmarl_lite.make(env_id)
+        _, state = env.reset(jax.random.key(0))
+        first, second = (env.get_obs(state.replace(goal=jnp.int32(goal))) for goal in (0, 1))
+        assert {a for a in env.agents if not np.array_equal(first[a], second[a])} == knowing
 
 
 SPREAD_VARIANTS = [
@@ -340,6 +444,14 @@ def test_initial_states_have_the_references_distribution(env_id):
     assert np.abs(np.corrcoef(actual.T) - np.eye(actual.shape[1])).max() < 0.12
     for field in (state.p_vel, state.c, state.step, state.done):
         assert not field.any()
+    for name in EXTRA_FIELDS:  # uniform over the landmarks, and independent of each other
+        if hasattr(state, name):
+            drawn = np.asarray(getattr(state, name)).reshape(count, -1)
+            shares = np.bincount(drawn.ravel(), minlength=env.world.num_landmarks) / drawn.size
+            np.testing.assert_allclose(shares, 1 / env.world.num_landmarks, atol=0.05)
+            assert np.abs(np.corrcoef(np.concatenate([drawn, actual], 1).T)[: drawn.shape[1]]).max(0)[1:].max() < 0.12
+    if hasattr(state, "private_key"):
+        assert abs(np.corrcoef(state.private_key, state.goal)[0, 1]) < 0.12
     for i in range(20):
         load(reference, state, i)
         for a in env.agents:
@@ -347,12 +459,37 @@ def test_initial_states_have_the_references_distribution(env_id):
 
 
 # keyword -> (other keywords, value): with it something must differ from without it.
+COMMON_KEYWORDS = {
+    "action_type": ({}, "Continuous"),
+    "continuous_actions": ({}, True),
+    "max_steps": ({}, 24),
+    "max_cycles": ({}, 24),
+}
 KEYWORDS = {
-    "MPE_simple_v3": {
-        "action_type": ({}, "Continuous"),
-        "continuous_actions": ({}, True),
-        "max_steps": ({}, 24),
-        "max_cycles": ({}, 24),
+    "MPE_simple_v3": COMMON_KEYWORDS,
+    "MPE_simple_crypto_v3": COMMON_KEYWORDS,
+    "MPE_simple_push_v3": COMMON_KEYWORDS,
+    "MPE_simple_speaker_listener_v4": COMMON_KEYWORDS,
+    "MPE_simple_reference_v3": COMMON_KEYWORDS | {"local_ratio": ({}, 0.2)},
+    ADVERSARY: COMMON_KEYWORDS
+    | {
+        "num_good_agents": ({}, 3),
+        "N": ({}, 3),
+        "num_agent_neighbors": ({}, 1),
+        "num_landmark_neighbors": ({}, 1),
+    },
+    TAG: COMMON_KEYWORDS
+    | {
+        "num_good_agents": ({}, 2),
+        "num_good": ({}, 2),
+        "num_adversaries": ({}, 2),
+        "num_obs": ({}, 1),
+        "num_obstacles": ({}, 1),
+        "terminate_on_success": ({}, True),
+        "curriculum": ({}, True),
+        "curriculum_stage": ({"curriculum": True}, 1),
+        "num_agent_neighbors": ({}, 1),
+        "num_landmark_neighbors": ({}, 1),
     },
     SPREAD: {
         "num_agents": ({}, 2),
@@ -375,7 +512,8 @@ KEYWORDS = {
 def outputs(env):
     """What comes out of one step from states with contacts, successes and time limits."""
     rng = np.random.default_rng(6)
-    make_states = states_near_success if env.num_agents == env.world.num_landmarks else random_states
+    near = isinstance(env, SimpleSpreadMPE) and env.num_agents == env.world.num_landmarks
+    make_states = states_near_success if near else random_states
     states = make_states(rng, env, COUNT, max_steps=25)
     return ours(env, states, random_actions(rng, env, COUNT))
 

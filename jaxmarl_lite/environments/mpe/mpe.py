@@ -22,6 +22,13 @@ class State(multi_agent_env.State):
     c: jax.Array  # (num_agents, dim_c) float32, the messages sent in the last step
 
 
+@struct.dataclass
+class GoalState(State):
+    """A state with a target that the scenario draws at reset."""
+
+    goal: jax.Array  # () or (num_agents,) int32, index among the landmarks
+
+
 def either(name: str, value: Any, alias: str, alias_value: Any, default: Any) -> tuple[str, Any]:
     """Which of a keyword's two names was given, and the value. ValueError if both are given and differ."""
     if value is not None and alias_value is not None and value != alias_value:
@@ -29,6 +36,21 @@ def either(name: str, value: Any, alias: str, alias_value: Any, default: Any) ->
     if value is None and alias_value is not None:
         return alias, alias_value
     return name, default if value is None else value
+
+
+def check_share(name: str, value: Any) -> float:
+    """`value` as a float. ValueError unless it is a number in [0, 1]."""
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not number or not 0.0 <= value <= 1.0:
+        raise ValueError(f"{name} must be a number in [0, 1], got {value!r}.")
+    return float(value)
+
+
+def check_neighbors(**counts: int | None) -> None:
+    """ValueError unless each is None (all are observed) or an integer >= 1."""
+    for name, value in counts.items():
+        if value is not None:
+            check_count(name, value)
 
 
 def check_count(name: str, value: Any, minimum: int = 1) -> int:
@@ -89,16 +111,30 @@ class MPE(multi_agent_env.MultiAgentEnv):
         return Discrete((physics.NUM_MOVES if movable else 1) * (dim_c if speaks else 1))
 
     def reset(self, key: jax.Array) -> tuple[dict[str, jax.Array], State]:
+        """Start an episode. Returns (obs, state)."""
+        state = self._start(key)
+        return self.get_obs(state), state
+
+    def _start(self, key: jax.Array) -> State:
+        """The state that an episode begins in."""
+        return self._start_at_rest(key)
+
+    def _start_at_rest(self, key: jax.Array) -> State:
         """Everything at rest, at uniform positions in [-1, 1]^2."""
         world = self.world
-        state = State(
+        return State(
             step=jnp.int32(0),
             done=jnp.array(False),
             p_pos=jax.random.uniform(key, (world.num_entities, 2), jnp.float32, -1.0, 1.0),
             p_vel=jnp.zeros((world.num_entities, 2), jnp.float32),
             c=jnp.zeros((world.num_agents, world.dim_c), jnp.float32),
         )
-        return self.get_obs(state), state
+
+    def _start_with_goal(self, key: jax.Array, shape: tuple[int, ...] = ()) -> GoalState:
+        """The same, with a random landmark as goal, or one for each entry of `shape`."""
+        state = self._start_at_rest(key)
+        goal = jax.random.randint(jax.random.fold_in(key, 1), shape, 0, self.world.num_landmarks, jnp.int32)
+        return GoalState(**vars(state), goal=goal)
 
     def step_env(self, key: jax.Array, state: State, actions: dict[str, jax.Array]) -> tuple:
         """One step without auto-reset: obs, state, reward, done, info. See `MultiAgentEnv.step`."""

@@ -219,3 +219,22 @@ def nearest(offsets: jax.Array, k: int, *features: jax.Array) -> tuple[jax.Array
     order = jnp.argsort(jnp.square(offsets).sum(-1))[:k]
     missing = max(0, k - offsets.shape[0])
     return tuple(jnp.pad(f[order], ((0, missing), (0, 0))) for f in (offsets, *features))
+
+
+def pick(rows: jax.Array, index: jax.Array) -> jax.Array:
+    """Row `index` (an int scalar) of a few `rows` (n, ...), by selects: a gather is slow under `jax.vmap`."""
+    chosen = rows[0]
+    for i in range(1, rows.shape[0]):
+        chosen = jnp.where(index == i, rows[i], chosen)
+    return chosen
+
+
+def others_offsets(p_pos: jax.Array, i: int, num_agents: int) -> jax.Array:
+    """Offsets (num_agents - 1, 2) from agent `i` to the other agents, in order."""
+    offsets = p_pos[:num_agents] - p_pos[i]
+    return jnp.concatenate([offsets[:i], offsets[i + 1 :]])
+
+
+def distance(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Euclidean distance of two points (2,)."""
+    return jnp.sqrt(jnp.square(a[0] - b[0]) + jnp.square(a[1] - b[1]))
