@@ -221,7 +221,7 @@ def test_steps_from_random_states(env_id, continuous):
 
 
 @pytest.mark.parametrize("env_id", REFERENCES)
-@pytest.mark.parametrize("continuous", [False, True])
+@pytest.mark.parametrize("continuous", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_whole_episodes(env_id, continuous):
     """25 steps on both sides without correction, so rounding adds up.
 
@@ -267,25 +267,25 @@ def test_actions_out_of_bounds_are_clipped(env_id):
 
 
 OTHER_VARIANTS = [
-    (ADVERSARY, {"N": 1}),
+    pytest.param(ADVERSARY, {"N": 1}, marks=pytest.mark.slow),
     (ADVERSARY, {"N": 4}),
-    (ADVERSARY, {"max_cycles": 3}),
-    (ADVERSARY, {"num_agent_neighbors": 1}),
-    (ADVERSARY, {"num_landmark_neighbors": 1}),
+    pytest.param(ADVERSARY, {"max_cycles": 3}, marks=pytest.mark.slow),
+    pytest.param(ADVERSARY, {"num_agent_neighbors": 1}, marks=pytest.mark.slow),
+    pytest.param(ADVERSARY, {"num_landmark_neighbors": 1}, marks=pytest.mark.slow),
     (ADVERSARY, {"num_agent_neighbors": 4, "num_landmark_neighbors": 3}),
-    ("MPE_simple_reference_v3", {"local_ratio": 0.0}),
+    pytest.param("MPE_simple_reference_v3", {"local_ratio": 0.0}, marks=pytest.mark.slow),
     ("MPE_simple_reference_v3", {"local_ratio": 0.2}),
     (TAG, {"num_good": 2, "num_adversaries": 2, "num_obstacles": 3}),
     (TAG, {"num_obstacles": 0}),
-    (TAG, {"num_adversaries": 12, "num_good": 3}),
-    (TAG, {"terminate_on_success": True}),
+    pytest.param(TAG, {"num_adversaries": 12, "num_good": 3}, marks=pytest.mark.slow),
+    pytest.param(TAG, {"terminate_on_success": True}, marks=pytest.mark.slow),
     (TAG, {"terminate_on_success": True, "num_good": 2}),
-    (TAG, {"num_agent_neighbors": 1}),
-    (TAG, {"num_landmark_neighbors": 1}),
+    pytest.param(TAG, {"num_agent_neighbors": 1}, marks=pytest.mark.slow),
+    pytest.param(TAG, {"num_landmark_neighbors": 1}, marks=pytest.mark.slow),
     (TAG, {"num_agent_neighbors": 5, "num_landmark_neighbors": 3, "num_good": 2}),
-    (TAG, {"curriculum": True, "stage": 0}),
+    pytest.param(TAG, {"curriculum": True, "stage": 0}, marks=pytest.mark.slow),
     (TAG, {"curriculum": True, "stage": 1}),
-    (TAG, {"curriculum": True, "stage": 2}),
+    pytest.param(TAG, {"curriculum": True, "stage": 2}, marks=pytest.mark.slow),
 ]
 
 
@@ -518,7 +518,15 @@ def outputs(env):
     return ours(env, states, random_actions(rng, env, COUNT))
 
 
-@pytest.mark.parametrize(("env_id", "keyword"), [(env_id, k) for env_id in KEYWORDS for k in KEYWORDS[env_id]])
+@pytest.mark.parametrize(
+    ("env_id", "keyword"),
+    [
+        # What all scenarios share is shown in CI by spread.
+        pytest.param(env_id, k, marks=[pytest.mark.slow] if k in COMMON_KEYWORDS and env_id != SPREAD else [])
+        for env_id in KEYWORDS
+        for k in KEYWORDS[env_id]
+    ],
+)
 def test_each_keyword_changes_some_output(env_id, keyword):
     others, value = KEYWORDS[env_id][keyword]
     without, given = (outputs(jaxmarl_lite.make(env_id, **others, **more)) for more in ({}, {keyword: value}))
