@@ -132,8 +132,9 @@ class MPE(multi_agent_env.MultiAgentEnv):
 
     def _start_with_goal(self, key: jax.Array, shape: tuple[int, ...] = ()) -> GoalState:
         """The same, with a random landmark as goal, or one for each entry of `shape`."""
+        key, key_goal = jax.random.split(key)
         state = self._start_at_rest(key)
-        goal = jax.random.randint(jax.random.fold_in(key, 1), shape, 0, self.world.num_landmarks, jnp.int32)
+        goal = jax.random.randint(key_goal, shape, 0, self.world.num_landmarks, jnp.int32)
         return GoalState(**vars(state), goal=goal)
 
     def step_env(self, key: jax.Array, state: State, actions: dict[str, jax.Array]) -> tuple:

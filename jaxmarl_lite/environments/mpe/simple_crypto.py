@@ -56,7 +56,8 @@ class SimpleCryptoMPE(MPE):
         return {"eve": ["eve_0"], "bob": ["bob_0"], "alice": ["alice_0"]}
 
     def _start(self, key: jax.Array) -> CryptoState:
-        private_key = jax.random.randint(jax.random.fold_in(key, 2), (), 0, 2, jnp.int32)
+        key, key_secret = jax.random.split(key)
+        private_key = jax.random.randint(key_secret, (), 0, 2, jnp.int32)
         return CryptoState(**vars(self._start_with_goal(key)), private_key=private_key)
 
     def get_obs(self, state: CryptoState) -> dict[str, jax.Array]:
