@@ -46,6 +46,13 @@ def check_share(name: str, value: Any) -> float:
     return float(value)
 
 
+def check_flags(**flags: bool) -> None:
+    """ValueError unless each is True or False."""
+    for name, value in flags.items():
+        if not isinstance(value, bool):
+            raise ValueError(f"{name} must be True or False, got {value!r}.")
+
+
 def check_neighbors(**counts: int | None) -> None:
     """ValueError unless each is None (all are observed) or an integer >= 1."""
     for name, value in counts.items():

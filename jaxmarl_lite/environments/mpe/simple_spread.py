@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxmarl_lite.environments.mpe import world as physics
-from jaxmarl_lite.environments.mpe.mpe import MPE, State, check_count, check_neighbors, check_share, either
+from jaxmarl_lite.environments.mpe.mpe import MPE, State, check_count, check_flags, check_neighbors, check_share, either
 from jaxmarl_lite.environments.mpe.world import World
 
 AGENT_SIZE = 0.15
@@ -61,9 +61,7 @@ class SimpleSpreadMPE(MPE):
         n = check_count(*either("num_agents", num_agents, "N", N, 3))
         num_landmarks = n if num_landmarks is None else check_count("num_landmarks", num_landmarks)
         self.local_ratio = check_share("local_ratio", local_ratio)
-        for name, value in (("terminate_on_success", terminate_on_success), ("curriculum", curriculum)):
-            if not isinstance(value, bool):
-                raise ValueError(f"{name} must be True or False, got {value!r}.")
+        check_flags(terminate_on_success=terminate_on_success, curriculum=curriculum)
         if check_count("curriculum_stage", curriculum_stage, 0) >= NUM_STAGES:
             raise ValueError(f"curriculum_stage must be 0 or {NUM_STAGES - 1}, got {curriculum_stage!r}.")
         check_neighbors(num_agent_neighbors=num_agent_neighbors, num_landmark_neighbors=num_landmark_neighbors)

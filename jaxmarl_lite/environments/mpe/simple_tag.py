@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxmarl_lite.environments.mpe import world as physics
-from jaxmarl_lite.environments.mpe.mpe import MPE, State, check_count, check_neighbors, either
+from jaxmarl_lite.environments.mpe.mpe import MPE, State, check_count, check_flags, check_neighbors, either
 from jaxmarl_lite.environments.mpe.world import World
 
 STAGE_SPEEDS = (0.5, 0.75, 1.0)  # of the curriculum: the prey's share of its full speed and force
@@ -62,9 +62,7 @@ class SimpleTagMPE(MPE):
         prey = check_count(*either("num_good_agents", num_good_agents, "num_good", num_good, 1))
         hunters = check_count("num_adversaries", num_adversaries)
         obstacles = check_count(*either("num_obs", num_obs, "num_obstacles", num_obstacles, 2), minimum=0)
-        for name, value in (("terminate_on_success", terminate_on_success), ("curriculum", curriculum)):
-            if not isinstance(value, bool):
-                raise ValueError(f"{name} must be True or False, got {value!r}.")
+        check_flags(terminate_on_success=terminate_on_success, curriculum=curriculum)
         if check_count("curriculum_stage", curriculum_stage, 0) >= len(STAGE_SPEEDS):
             raise ValueError(f"curriculum_stage must be 0, 1 or 2, got {curriculum_stage!r}.")
         check_neighbors(num_agent_neighbors=num_agent_neighbors, num_landmark_neighbors=num_landmark_neighbors)
